@@ -1,0 +1,100 @@
+"""From kernel IR to an artifact: one pure function over all backends.
+
+`compile_kernel(text, target, options)` parses the IR text, runs the backend's passes and emitter
+and returns the artifact's bytes with its manifest. It reads nothing but its arguments, keeps no
+state between calls and never writes a file; the build calls it through the worker pool.
+
+A backend is a package `backends.<name>` whose module `emit` has
+    emit(kernel: Kernel, arch: str, options: Options) -> Emitted
+    digest_inputs() -> tuple[str, ...]     versions of the outside tools that shape its output
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from ..ir.core import Kernel, Loc
+from ..ir.targets import Target
+from ..ir.text import parse_kernel
+from ..store.manifest import Manifest, ParamInfo
+
+
+class CompileError(Exception):
+    """A kernel that a target cannot be given: kernel, target, source place and reason."""
+
+    def __init__(self, kernel: str, target: str, message: str, loc: Loc | None = None) -> None:
+        place = f"{loc}: " if loc else ""
+        super().__init__(f"{place}kernel {kernel} for {target}: {message}")
+        self.kernel, self.target, self.message, self.loc = kernel, target, message, loc
+
+    def __reduce__(self) -> tuple[Any, ...]:  # crosses process borders
+        return CompileError, (self.kernel, self.target, self.message, self.loc)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a build may choose. checks: bounds-check every access (DESIGN: Faults)."""
+
+    checks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What an emitter gives back. `sites` are the kernel's fault sites after all passes."""
+
+    blob: bytes
+    entry: str
+    requires: tuple[str, ...] = ()
+    shared_bytes: int = 0
+    scratch_bytes: int = 0
+    sites: tuple[str, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def backend(name: str) -> ModuleType:
+    """The emit module of a backend, imported on demand."""
+    return importlib.import_module(f"gristmill.backends.{name}.emit")
+
+
+def compile_kernel(
+    text: str, target: str, options: Options, key: str = "", file: str = "<kernel IR>"
+) -> tuple[bytes, Manifest]:
+    """The artifact of one kernel for one target, and its manifest.
+
+    Raises ParseError (bad IR text), UnknownTargetError, CompileError.
+    """
+    kernel = parse_kernel(text, file)
+    parsed = Target.parse(target)
+    emitted: Emitted = backend(parsed.backend).emit(kernel, parsed.arch, options)
+    return emitted.blob, _manifest(kernel, target, options, emitted, key)
+
+
+def _manifest(kernel: Kernel, target: str, options: Options, out: Emitted, key: str) -> Manifest:
+    return Manifest(
+        kernel=kernel.name,
+        specialization=kernel.specialization,
+        target=target,
+        entry=out.entry,
+        params=tuple(
+            ParamInfo(p.name, p.kind, str(p.dtype), p.access.value, p.may_alias)
+            for p in kernel.params
+        ),
+        workgroup=kernel.workgroup,
+        index=str(kernel.index),
+        key=key,
+        sha256=hashlib.sha256(out.blob).hexdigest(),
+        size=len(out.blob),
+        subgroup=kernel.subgroup,
+        shared_bytes=out.shared_bytes,
+        scratch_bytes=out.scratch_bytes,
+        requires=tuple(sorted(out.requires)),
+        sites=out.sites,
+        grid=kernel.grid,
+        constexprs=dict(kernel.constexprs),
+        checks=options.checks,
+        facts=out.facts,
+    )

@@ -1,0 +1,125 @@
+"""The calling convention: what emitters and runtime must agree on, computed in one place.
+
+One order everywhere: buffers (slots are buffers), then by-value scalars, then one element count
+per buffer, then the fault base, then the true grid.
+
+SPIR-V and WGSL: binding i of set 0 is buffer i; binding n is a uniform block of 32-bit words
+(padded to 16 bytes) as `words` lays them out; binding n+1 is the fault bitmap, there only where
+the kernel has fault sites. CPU: an array of 64-bit words as `cpu_words` lays them out.
+
+Grid expressions are integers or tuples: ("count", buffer), ("scalar", name) and (op, a, b) with op
+one of add, sub, mul, floordiv, ceil_div, min, max.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .builder import const_bits
+from .core import Attr, Param
+from .dtypes import DType
+
+GRID_OPS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "ceil_div": lambda a, b: -(-a // b),
+    "min": min,
+    "max": max,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WordLayout:
+    """Positions, in 32-bit words, within the uniform parameter block."""
+
+    scalars: tuple[int, ...]  # first word of each scalar
+    counts: tuple[int, ...]  # first word of each count
+    fault_base: int
+    grid: int  # x, y, z follow each other
+    size: int  # padded to a multiple of 4 words
+
+
+def memory_params(params: Sequence[Param]) -> list[Param]:
+    """The parameters that are buffers (slots among them), in binding order."""
+    return [p for p in params if p.is_memory]
+
+
+def scalar_params(params: Sequence[Param]) -> list[Param]:
+    """The parameters passed by value, in order."""
+    return [p for p in params if not p.is_memory]
+
+
+def word_layout(params: Sequence[Param], index: DType) -> WordLayout:
+    """Where everything lies in the uniform block of a kernel with these parameters."""
+    at = 0
+    scalars, counts = [], []
+    for param in scalar_params(params):
+        scalars.append(at)
+        at += 2 if param.dtype.bits == 64 else 1
+    for _ in memory_params(params):
+        counts.append(at)
+        at += 2 if index.bits == 64 else 1
+    return WordLayout(tuple(scalars), tuple(counts), at, at + 1, (at + 4 + 3) // 4 * 4)
+
+
+def scalar_bits(value: float | int | bool, dtype: DType) -> int:
+    """The bit pattern of a by-value scalar (bf16 is rounded to nearest even)."""
+    return const_bits(value, dtype)
+
+
+def words(
+    params: Sequence[Param],
+    index: DType,
+    scalars: Sequence[int],
+    counts: Sequence[int],
+    fault_base: int,
+    grid: tuple[int, int, int],
+) -> np.ndarray:
+    """The uniform block, uint32[size]. `scalars` are bit patterns from `scalar_bits`."""
+    layout = word_layout(params, index)
+    block = np.zeros(layout.size, np.uint32)
+    for at, param, bits in zip(layout.scalars, scalar_params(params), scalars, strict=True):
+        block[at] = bits & 0xFFFFFFFF
+        if param.dtype.bits == 64:
+            block[at + 1] = bits >> 32
+    for at, count in zip(layout.counts, counts, strict=True):
+        block[at] = count & 0xFFFFFFFF
+        if index.bits == 64:
+            block[at + 1] = count >> 32
+    block[layout.fault_base] = fault_base
+    block[layout.grid : layout.grid + 3] = grid
+    return block
+
+
+def cpu_words(
+    addresses: Sequence[int],
+    scalars: Sequence[int],
+    counts: Sequence[int],
+    fault_address: int,
+    fault_base: int,
+    grid: tuple[int, int, int],
+) -> bytes:
+    """The argument array of a CPU kernel: one little-endian 64-bit word each, in this order."""
+    values = [*addresses, *scalars, *counts, fault_address, fault_base, *grid]
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def evaluate(expression: Attr, counts: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+    """The value of a grid expression for one launch. ValueError on a malformed expression."""
+    if isinstance(expression, int) and not isinstance(expression, bool):
+        return expression
+    if isinstance(expression, tuple) and len(expression) == 2:
+        kind, name = expression
+        source = {"count": counts, "scalar": scalars}.get(str(kind))
+        if source is not None and name in source:
+            return int(source[str(name)])
+    if isinstance(expression, tuple) and len(expression) == 3 and expression[0] in GRID_OPS:
+        a, b = (evaluate(e, counts, scalars) for e in expression[1:])
+        return int(GRID_OPS[str(expression[0])](a, b))
+    raise ValueError(f"not a grid expression: {expression!r}")

@@ -1,0 +1,245 @@
+"""Kernel IR: typed SSA with structured regions, as frozen values.
+
+A `Kernel` is one function body executed by every invocation of a grid. Control flow is never a
+jump: `if`, `switch`, `for` and `while` are ops that own regions, and a region ends in exactly one
+terminator.
+
+    if %c -> results          regions: then, else                  (no region arguments)
+    switch %x {cases} -> ...  regions: one per case, then default  (no region arguments)
+    for %lo, %hi, init... ->  region(iv, carried...)   iv counts lo, lo+1, ... while iv < hi
+    while init... ->          regions: cond(carried...), body(carried...)
+
+Terminators: `yield v...` gives the results of the enclosing if or switch; `continue v...` ends an
+iteration of the innermost loop with the next carried values; `break v...` leaves it with its
+results; `condition %c` ends the cond region of a while (false: leave with the carried values);
+`return` ends the invocation. After a region that does not end in `yield`, control does not reach
+the op behind the if.
+
+Values are numbered; two kernels are equal when their structure, numbers and attributes are equal
+(hints and source locations do not count). `renumber` gives the canonical numbering.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from .dtypes import Access, DType, Kind, MemType, Type
+
+Attr = int | str | bool | tuple["Attr", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """A place in kernel source: file as given to the tracer, 1-based line and column."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An SSA value: number, type and, for readers only, the name it had in the source."""
+
+    id: int
+    type: Type
+    hint: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation. `attrs` is sorted by name; `loc` is where the source asked for it."""
+
+    name: str
+    operands: tuple[Value, ...] = ()
+    results: tuple[Value, ...] = ()
+    attrs: tuple[tuple[str, Attr], ...] = ()
+    regions: tuple[Region, ...] = ()
+    loc: Loc | None = field(default=None, compare=False)
+
+    def attr(self, name: str) -> Attr:
+        """The attribute `name`; KeyError where the op has none."""
+        for key, value in self.attrs:
+            if key == name:
+                return value
+        raise KeyError(f"op {self.name} has no attribute {name}")
+
+    @property
+    def result(self) -> Value:
+        """The single result of an op that has one."""
+        (value,) = self.results
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A list of ops, the last of which is a terminator, with the region's arguments."""
+
+    args: tuple[Value, ...] = ()
+    ops: tuple[Op, ...] = ()
+
+    @property
+    def terminator(self) -> Op:
+        return self.ops[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A kernel parameter.
+
+    kind: `buffer`, `slot` (a one-element read-only buffer whose value changes between replays) or
+    `scalar`. access and may_alias concern buffers.
+    """
+
+    name: str
+    kind: str
+    dtype: DType
+    access: Access = Access.READ
+    may_alias: bool = False
+
+    @property
+    def is_memory(self) -> bool:
+        return self.kind != "scalar"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A traced kernel.
+
+    `body.args` holds one value per parameter, in order. `fast` is a sorted subset of
+    {"approximate", "contract", "reassociate"}. `sites` are the messages of the fault sites, by
+    site number. `constexprs` records what the specialization was made with. `grid` gives the
+    workgroups per dimension as expressions of `ir.abi.evaluate`; without it a launch states them.
+    """
+
+    name: str
+    specialization: str
+    params: tuple[Param, ...]
+    workgroup: tuple[int, int, int]
+    index: DType
+    body: Region
+    subgroup: int | None = None
+    fast: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    constexprs: tuple[tuple[str, Attr], ...] = ()
+    grid: tuple[Attr, Attr, Attr] | None = None
+
+    @property
+    def workgroup_count(self) -> int:
+        """Invocations in a workgroup."""
+        return math.prod(self.workgroup)
+
+
+def walk(region: Region) -> Iterator[Op]:
+    """Every op of a region, outer before inner, in program order."""
+    for op in region.ops:
+        yield op
+        for inner in op.regions:
+            yield from walk(inner)
+
+
+def map_region(region: Region, visit: Callable[[Op], Op]) -> Region:
+    """Rebuild a region bottom-up: `visit` sees each op with its regions already rebuilt."""
+    ops = []
+    for op in region.ops:
+        if op.regions:
+            op = replace(op, regions=tuple(map_region(r, visit) for r in op.regions))
+        ops.append(visit(op))
+    return Region(region.args, tuple(ops))
+
+
+def max_id(kernel: Kernel) -> int:
+    """The greatest value number in use (-1 in a kernel without values)."""
+    best = max((v.id for v in kernel.body.args), default=-1)
+    for op in walk(kernel.body):
+        for value in op.results:
+            best = max(best, value.id)
+        for region in op.regions:
+            for value in region.args:
+                best = max(best, value.id)
+    return best
+
+
+def renumber(kernel: Kernel) -> Kernel:
+    """The same kernel with values numbered 0, 1, ... in program order."""
+    new: dict[int, Value] = {}
+
+    def define(value: Value) -> Value:
+        new[value.id] = Value(len(new), value.type, value.hint)
+        return new[value.id]
+
+    def rebuild(region: Region) -> Region:
+        args = tuple(define(v) for v in region.args)
+        ops = []
+        for op in region.ops:
+            operands = tuple(new[v.id] for v in op.operands)
+            regions = tuple(rebuild(r) for r in op.regions)
+            results = tuple(define(v) for v in op.results)
+            ops.append(replace(op, operands=operands, results=results, regions=regions))
+        return Region(args, tuple(ops))
+
+    return replace(kernel, body=rebuild(kernel.body))
+
+
+_PACK = {16: ("<e", "<H"), 32: ("<f", "<I"), 64: ("<d", "<Q")}
+
+
+def float_bits(value: float, dtype: DType) -> int:
+    """The bit pattern of `value` rounded to nearest even in `dtype`; every NaN is the quiet one."""
+    if dtype.name == "bf16":
+        return _bf16_bits(value)
+    if math.isnan(value):
+        return {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8000000000000}[dtype.bits]
+    real, integer = _PACK[dtype.bits]
+    try:
+        packed = struct.pack(real, value)
+    except OverflowError:  # struct refuses what rounds to infinity
+        packed = struct.pack(real, math.copysign(math.inf, value))
+    return int(struct.unpack(integer, packed)[0])
+
+
+def _bf16_bits(value: float) -> int:
+    if math.isnan(value):
+        return 0x7FC0
+    word = float_bits(value, _F32)
+    # Rounding twice goes wrong only where the f32 is a tie that `value` itself is not: make the
+    # f32 odd there, towards the side on which `value` lies (round to odd).
+    rounded = bits_float(word, _F32)
+    if word & 0xFFFF == 0x8000 and rounded != value and math.isfinite(rounded):
+        word += 1 if abs(value) > abs(rounded) else -1
+    return (word + 0x7FFF + ((word >> 16) & 1)) >> 16
+
+
+def bits_float(bits: int, dtype: DType) -> float:
+    """The value of a bit pattern of a float type."""
+    if dtype.name == "bf16":
+        return bits_float(bits << 16, _F32)
+    real, integer = _PACK[dtype.bits]
+    return float(struct.unpack(real, struct.pack(integer, bits))[0])
+
+
+_F32 = DType("f32", Kind.FLOAT, 32)
+
+
+def const_value(op: Op) -> int | float | bool:
+    """The Python value of a `const` op."""
+    bits = op.attr("bits")
+    assert isinstance(bits, int)
+    dtype = op.result.type
+    assert isinstance(dtype, DType)
+    if dtype.is_float:
+        return bits_float(bits, dtype)
+    if dtype.is_bool:
+        return bool(bits)
+    return bits - (1 << dtype.bits) if dtype.is_signed and bits >> (dtype.bits - 1) else bits
+
+
+def is_memory(value: Value) -> bool:
+    """Whether a value is a reference to memory."""
+    return isinstance(value.type, MemType)

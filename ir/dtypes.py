@@ -1,0 +1,203 @@
+"""Element types, vector types and memory types of kernel IR.
+
+A value of kernel IR is a scalar (`DType`), a vector of 2, 4 or 8 scalars (`VectorType`) or a
+reference to memory (`MemType`: a buffer, a workgroup array or a private array). Types are frozen
+values; their text form (`str`) is the one used by the IR text format and `parse_type` reads it
+back.
+
+`bfloat16` has no numpy type: its storage type is `uint16` and its arithmetic is done in `float32`
+and rounded to nearest, ties to even.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+
+class Kind(enum.Enum):
+    BOOL = "bool"
+    SINT = "sint"
+    UINT = "uint"
+    FLOAT = "float"
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A scalar type: its name, kind and width in bits (a bool is 8 bits wide in memory)."""
+
+    name: str
+    kind: Kind
+    bits: int
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind is Kind.FLOAT
+
+    @property
+    def is_int(self) -> bool:
+        return self.kind in (Kind.SINT, Kind.UINT)
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind is Kind.SINT
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind is Kind.BOOL
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+    @property
+    def storage(self) -> np.dtype:
+        """The numpy type with this type's bits in memory (`uint16` for bf16)."""
+        return np.dtype("uint16" if self.name == "bf16" else _NUMPY[self.name])
+
+    @property
+    def min(self) -> int:
+        """The least value of an integer type."""
+        return -(1 << (self.bits - 1)) if self.is_signed else 0
+
+    @property
+    def max(self) -> int:
+        """The greatest value of an integer type."""
+        return (1 << (self.bits - int(self.is_signed))) - 1
+
+
+_NUMPY = {
+    "bool": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+}
+
+bool_ = DType("bool", Kind.BOOL, 8)
+i8 = DType("i8", Kind.SINT, 8)
+i16 = DType("i16", Kind.SINT, 16)
+i32 = DType("i32", Kind.SINT, 32)
+i64 = DType("i64", Kind.SINT, 64)
+u8 = DType("u8", Kind.UINT, 8)
+u16 = DType("u16", Kind.UINT, 16)
+u32 = DType("u32", Kind.UINT, 32)
+u64 = DType("u64", Kind.UINT, 64)
+f16 = DType("f16", Kind.FLOAT, 16)
+bf16 = DType("bf16", Kind.FLOAT, 16)
+f32 = DType("f32", Kind.FLOAT, 32)
+f64 = DType("f64", Kind.FLOAT, 64)
+
+DTYPES: dict[str, DType] = {
+    t.name: t for t in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64)
+}
+
+
+def unsigned(dtype: DType) -> DType:
+    """The unsigned integer type of the same width as `dtype`."""
+    return DTYPES[f"u{dtype.bits}"]
+
+
+def signed(dtype: DType) -> DType:
+    """The signed integer type of the same width as `dtype`."""
+    return DTYPES[f"i{dtype.bits}"]
+
+
+LANES = (2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorType:
+    """A vector of 2, 4 or 8 scalars; lane 0 lies at the lowest address."""
+
+    element: DType
+    lanes: int
+
+    def __post_init__(self) -> None:
+        if self.lanes not in LANES:
+            raise ValueError(f"a vector has 2, 4 or 8 lanes, not {self.lanes}")
+
+    def __str__(self) -> str:
+        return f"{self.element}x{self.lanes}"
+
+
+class Space(enum.Enum):
+    BUFFER = "buffer"
+    WORKGROUP = "workgroup"
+    PRIVATE = "private"
+
+
+class Access(enum.Enum):
+    READ = "read"
+    WRITE = "write"
+    READWRITE = "readwrite"
+
+    @property
+    def reads(self) -> bool:
+        return self is not Access.WRITE
+
+    @property
+    def writes(self) -> bool:
+        return self is not Access.READ
+
+
+@dataclass(frozen=True, slots=True)
+class MemType:
+    """A reference to memory. A buffer has no static count; an array has no access."""
+
+    space: Space
+    element: DType
+    count: int | None = None
+    access: Access = Access.READWRITE
+
+    def __str__(self) -> str:
+        tail = self.access.value if self.space is Space.BUFFER else str(self.count)
+        return f"{self.space.value}<{self.element},{tail}>"
+
+
+Type = DType | VectorType | MemType
+
+_VECTOR = re.compile(r"([a-z]+\d*)x([248])")
+_MEMORY = re.compile(r"(buffer|workgroup|private)<(\w+),(\w+)>")
+
+
+def parse_type(text: str) -> Type:
+    """Read the text form of a type. Raises ValueError on anything else."""
+    if text in DTYPES:
+        return DTYPES[text]
+    if (m := _VECTOR.fullmatch(text)) and m[1] in DTYPES:
+        return VectorType(DTYPES[m[1]], int(m[2]))
+    if (m := _MEMORY.fullmatch(text)) and m[2] in DTYPES:
+        space, element = Space(m[1]), DTYPES[m[2]]
+        if space is Space.BUFFER:
+            return MemType(space, element, None, Access(m[3]))
+        return MemType(space, element, int(m[3]))
+    raise ValueError(f"not a type: {text!r} (expected e.g. f32, f32x4, buffer<f32,read>)")
+
+
+def element_of(t: Type) -> DType:
+    """The scalar type of a scalar, vector or memory type."""
+    return t if isinstance(t, DType) else t.element
+
+
+def lanes_of(t: Type) -> int:
+    """The number of lanes of a value type: 1 for a scalar."""
+    return t.lanes if isinstance(t, VectorType) else 1
+
+
+def with_element(t: Type, element: DType) -> Type:
+    """The value type with the shape of `t` and another scalar type."""
+    return VectorType(element, t.lanes) if isinstance(t, VectorType) else element

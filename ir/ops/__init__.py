@@ -1,0 +1,6 @@
+"""The op table: `ROWS` by name, `infer` for result types."""
+
+from . import rows as rows
+from .table import ROWS, Effect, OpRow, OpTypeError, infer
+
+__all__ = ["ROWS", "Effect", "OpRow", "OpTypeError", "infer"]

@@ -1,0 +1,326 @@
+"""Reading the text form of kernel IR (`ir.text` describes it)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NoReturn
+
+from .builder import const_bits
+from .core import Attr, Kernel, Loc, Op, Param, Region, Value
+from .dtypes import DTYPES, Access, DType, Type, parse_type
+from .ops import ROWS, OpTypeError, infer
+
+MAX_DEPTH = 200
+
+
+class ParseError(ValueError):
+    """Text that is not kernel IR: line, what was expected, what was found."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"kernel IR line {line}: {message}")
+        self.line = line
+
+
+_TOKEN = re.compile(
+    r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<value>%(?:\w+\.)?\d+)'
+    r"|(?P<type>\w+<[^>]*>)|(?P<word>nan:0x[0-9a-f]+|[\w.+-]+)|(?P<mark>[(){}\[\]=,:]))"
+)
+
+
+def parse_kernel(text: str, file: str = "<kernel IR>") -> Kernel:
+    """Read a kernel; ParseError on anything that `print_kernel` would not write.
+
+    Each op's `loc` is its line of the text.
+    """
+    return _Parser(text, file).kernel()
+
+
+class _Parser:
+    def __init__(self, text: str, file: str) -> None:
+        self.lines = text.split("\n")
+        self.file = file
+        self.at = 0
+        self.tokens: list[str] = []
+        self.values: dict[int, Value] = {}
+        self.depth = 0
+
+    # lines and tokens
+
+    def fail(self, message: str) -> NoReturn:
+        raise ParseError(self.at, message)
+
+    def next_line(self) -> None:
+        while self.at < len(self.lines):
+            self.at += 1
+            line = self.lines[self.at - 1]
+            if line.strip():
+                self.tokens = self.tokenize(line)
+                return
+        self.fail("expected more, found the end of the text")
+
+    def tokenize(self, line: str) -> list[str]:
+        tokens, position = [], 0
+        line = line.rstrip()
+        while position < len(line):
+            match = _TOKEN.match(line, position)
+            if match is None:
+                self.fail(f"cannot read {line[position:].strip()[:40]!r}")
+            tokens.append(match[0].strip())
+            position = match.end()
+        return tokens
+
+    def take(self, expected: str | None = None) -> str:
+        found = self.tokens.pop(0) if self.tokens else "end of line"
+        if expected is not None and found != expected:
+            self.fail(f"expected {expected!r}, found {found!r}")
+        return found
+
+    def peek(self) -> str:
+        return self.tokens[0] if self.tokens else ""
+
+    def accept(self, token: str) -> bool:
+        if self.peek() == token:
+            self.tokens.pop(0)
+            return True
+        return False
+
+    def number(self) -> int:
+        word = self.take()
+        if not re.fullmatch(r"-?\d+", word):
+            self.fail(f"expected an integer, found {word!r}")
+        return int(word)
+
+    def type(self) -> Type:
+        word = self.take()
+        try:
+            return parse_type(word)
+        except ValueError as error:
+            self.fail(str(error))
+
+    def dtype(self) -> DType:
+        word = self.take()
+        if word not in DTYPES:
+            self.fail(f"expected a scalar type, found {word!r}")
+        return DTYPES[word]
+
+    def string(self) -> str:
+        word = self.take()
+        try:
+            value = json.loads(word)
+        except ValueError:
+            value = None
+        if not isinstance(value, str):
+            self.fail(f"expected a string, found {word!r}")
+        return value
+
+    # header
+
+    def kernel(self) -> Kernel:
+        self.next_line()
+        self.take("kernel")
+        name, specialization = self.take(), self.take()
+        params: list[Param] = []
+        sites: list[str] = []
+        constexprs: list[tuple[str, Attr]] = []
+        facts: dict[str, object] = {}
+        self.next_line()
+        while (word := self.take()) != "body":
+            if word == "param":
+                params.append(self.param())
+            elif word == "site":
+                sites.append(self.string())
+            elif word == "constexpr":
+                key = self.take()
+                self.take("=")
+                constexprs.append((key, self.attr_value()))
+            elif word == "grid":
+                facts[word] = (self.attr_value(), self.attr_value(), self.attr_value())
+            elif word == "workgroup":
+                facts[word] = (self.number(), self.number(), self.number())
+            elif word == "subgroup":
+                facts[word] = self.number()
+            elif word == "index":
+                facts[word] = self.dtype()
+            elif word == "fast":
+                facts[word] = tuple(self.tokens)
+                self.tokens = []
+            else:
+                self.fail(f"expected a header line or body, found {word!r}")
+            self.next_line()
+        for needed in ("workgroup", "index"):
+            if needed not in facts:
+                self.fail(f"the header has no line {needed!r}")
+        body = self.region_body(self.region_args())
+        if any(line.strip() for line in self.lines[self.at :]):
+            self.at += 1
+            self.fail("expected the end of the text")
+        return Kernel(  # type: ignore[arg-type]
+            name,
+            specialization,
+            tuple(params),
+            body=body,
+            sites=tuple(sites),
+            constexprs=tuple(constexprs),
+            **facts,
+        )
+
+    def param(self) -> Param:
+        name = self.take()
+        self.take(":")
+        dtype, kind = self.dtype(), self.take()
+        if kind not in ("buffer", "slot", "scalar"):
+            self.fail(f"expected buffer, slot or scalar, found {kind!r}")
+        access = Access.READ
+        if kind == "buffer":
+            word = self.take()
+            if word not in ("read", "write", "readwrite"):
+                self.fail(f"expected read, write or readwrite, found {word!r}")
+            access = Access(word)
+        return Param(name, kind, dtype, access, self.accept("may_alias"))
+
+    # values, ops, regions
+
+    def value_name(self) -> tuple[int, str]:
+        word = self.take()
+        match = re.fullmatch(r"%(?:(\w+)\.)?(\d+)", word)
+        if match is None:
+            self.fail(f"expected a value, found {word!r}")
+        return int(match[2]), match[1] or ""
+
+    def define(self, number: int, hint: str, type_: Type) -> Value:
+        if number in self.values:
+            self.fail(f"value %{number} is defined twice")
+        self.values[number] = Value(number, type_, hint)
+        return self.values[number]
+
+    def use(self) -> Value:
+        number, _ = self.value_name()
+        if number not in self.values:
+            self.fail(f"value %{number} is used before it is defined")
+        return self.values[number]
+
+    def region_args(self) -> tuple[Value, ...]:
+        args: list[Value] = []
+        if self.accept("("):
+            while not self.accept(")"):
+                number, hint = self.value_name()
+                self.take(":")
+                args.append(self.define(number, hint, self.type()))
+                if self.peek() != ")":
+                    self.take(",")
+        self.take("{")
+        return tuple(args)
+
+    def region_body(self, args: tuple[Value, ...]) -> Region:
+        """The ops up to the line that starts with a closing brace, whose rest stays in tokens."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"regions nest deeper than {MAX_DEPTH}")
+        ops: list[Op] = []
+        while True:
+            self.next_line()
+            if self.accept("}"):
+                self.depth -= 1
+                return Region(args, tuple(ops))
+            ops.append(self.op())
+
+    def op(self) -> Op:
+        loc = Loc(self.file, self.at, 1)
+        names: list[tuple[int, str]] = []
+        if self.peek().startswith("%"):
+            names.append(self.value_name())
+            while self.accept(","):
+                names.append(self.value_name())
+            self.take("=")
+        name = self.take()
+        if name not in ROWS:
+            self.fail(f"no op is called {name!r}")
+        literal = self.take() if name == "const" else ""
+        operands: list[Value] = []
+        if self.peek().startswith("%"):
+            operands.append(self.use())
+            while self.accept(","):
+                operands.append(self.use())
+        attrs = self.attrs()
+        types = self.types() if self.accept(":") else ()
+        if name == "const":
+            attrs = (("bits", self.literal(literal, types)),)
+        regions = self.regions(name)
+        if self.tokens:
+            self.fail(f"expected the end of the line, found {self.tokens[0]!r}")
+        if len(names) != len(types):
+            self.fail(f"{len(names)} results, but {len(types)} types")
+        if not regions:
+            try:
+                infer(name, tuple(v.type for v in operands), dict(attrs), types)
+            except OpTypeError as error:
+                self.fail(str(error))
+            except KeyError as error:
+                self.fail(f"op {name} lacks attribute {error}")
+        results = tuple(self.define(n, hint, t) for (n, hint), t in zip(names, types, strict=True))
+        return Op(name, tuple(operands), results, attrs, regions, loc)
+
+    def attrs(self) -> tuple[tuple[str, Attr], ...]:
+        # A brace that ends the line opens a region; attributes are closed on their line.
+        if self.peek() != "{" or len(self.tokens) == 1:
+            return ()
+        self.take("{")
+        found: dict[str, Attr] = {}
+        while not self.accept("}"):
+            key = self.take()
+            self.take("=")
+            found[key] = self.attr_value()
+            if self.peek() != "}":
+                self.take(",")
+        return tuple(sorted(found.items()))
+
+    def attr_value(self) -> Attr:
+        token = self.peek()
+        if token.startswith('"'):
+            return self.string()
+        if token in ("true", "false"):
+            return self.take() == "true"
+        if self.accept("["):
+            items: list[Attr] = []
+            while not self.accept("]"):
+                items.append(self.attr_value())
+                if self.peek() != "]":
+                    self.take(",")
+            return tuple(items)
+        return self.number()
+
+    def types(self) -> tuple[Type, ...]:
+        found = [self.type()]
+        while self.accept(","):
+            found.append(self.type())
+        return tuple(found)
+
+    def literal(self, word: str, types: tuple[Type, ...]) -> int:
+        (dtype,) = types if len(types) == 1 else (None,)
+        if not isinstance(dtype, DType):
+            self.fail("a constant has one scalar type")
+        try:
+            if word in ("true", "false") and dtype.is_bool:
+                return int(word == "true")
+            if word.startswith("nan:") and dtype.is_float:
+                return int(word[4:], 16) & ((1 << dtype.bits) - 1)
+            if dtype.is_float:
+                return const_bits(float(word), dtype)
+            if dtype.is_int and dtype.min <= int(word) <= dtype.max:
+                return const_bits(int(word), dtype)
+        except ValueError:
+            pass
+        self.fail(f"{word!r} is not a constant of type {dtype}")
+
+    def regions(self, name: str) -> tuple[Region, ...]:
+        found: list[Region] = []
+        while self.tokens:
+            if self.peek() not in ("{", "("):
+                joint = self.take()
+                if joint not in ("else", "cond", "body", "case", "default"):
+                    self.fail(f"expected a region or the end of the line, found {joint!r}")
+            found.append(self.region_body(self.region_args()))
+        if bool(found) != (name in ("if", "switch", "for", "while")):
+            self.fail(f"op {name} with {len(found)} regions")
+        return tuple(found)

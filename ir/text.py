@@ -1,0 +1,151 @@
+"""The text form of kernel IR: `print_kernel` and `parse_kernel` are inverse to each other.
+
+    kernel saxpy f32
+    param x: f32 buffer read
+    param a: f32 scalar
+    workgroup 256 1 1
+    index i32
+    body(%x.0: buffer<f32,read>, %a.1: f32) {
+      %i.2 = global_id {dim=0} : i32
+      %3 = count %x.0 : i32
+      %4 = lt %i.2, %3 : bool
+      if %4 {
+        ...
+        yield
+      } else {
+        yield
+      }
+      return
+    }
+
+Optional header lines: `subgroup N`, `fast FLAG...`, `constexpr NAME=VALUE` and `site "message"`
+(one each), `grid X Y Z` (expressions of `ir.abi.evaluate` as nested lists). Regions
+follow their op in braces, joined by a word (`else`, `body`, `case`); region arguments stand before
+the brace. The text holds no source location: `line_locs` gives them apart, by line, so that an
+edit which moves code without changing it leaves the text alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+from .core import Attr, Kernel, Loc, Op, Param, Region, Value, const_value
+from .parse import ParseError, parse_kernel
+
+__all__ = ["ParseError", "line_locs", "parse_kernel", "print_kernel"]
+
+
+def print_kernel(kernel: Kernel) -> str:
+    """The text form of a kernel."""
+    return "".join(f"{line}\n" for line, _ in _Printer().kernel(kernel))
+
+
+def line_locs(kernel: Kernel) -> dict[int, Loc]:
+    """The source location of the op on each line (1-based) of the text form."""
+    lines = enumerate(_Printer().kernel(kernel), 1)
+    return {number: loc for number, (_, loc) in lines if loc is not None}
+
+
+def value_name(value: Value) -> str:
+    return f"%{value.hint}.{value.id}" if value.hint else f"%{value.id}"
+
+
+def _declare(value: Value) -> str:
+    return f"{value_name(value)}: {value.type}"
+
+
+def _attr(value: Attr) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_attr(v) for v in value) + "]"
+    return json.dumps(value) if isinstance(value, str) else str(value)
+
+
+def _param(param: Param) -> str:
+    words = [f"param {param.name}: {param.dtype} {param.kind}"]
+    if param.kind == "buffer":
+        words.append(param.access.value)
+    if param.may_alias:
+        words.append("may_alias")
+    return " ".join(words)
+
+
+JOINTS = {"if": ("", "else"), "while": ("cond", "body"), "for": ("body",)}
+
+
+class _Printer:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, Loc | None]] = []
+
+    def kernel(self, kernel: Kernel) -> list[tuple[str, Loc | None]]:
+        self.line(f"kernel {kernel.name} {kernel.specialization}")
+        for param in kernel.params:
+            self.line(_param(param))
+        self.line("workgroup {} {} {}".format(*kernel.workgroup))
+        self.line(f"index {kernel.index}")
+        if kernel.subgroup is not None:
+            self.line(f"subgroup {kernel.subgroup}")
+        if kernel.fast:
+            self.line("fast " + " ".join(kernel.fast))
+        for name, value in kernel.constexprs:
+            self.line(f"constexpr {name}={_attr(value)}")
+        if kernel.grid is not None:
+            self.line("grid " + " ".join(map(_attr, kernel.grid)))
+        for site in kernel.sites:
+            self.line(f"site {json.dumps(site)}")
+        self.line("body(" + ", ".join(map(_declare, kernel.body.args)) + ") {")
+        self.region(kernel.body, 1)
+        self.line("}")
+        return self.lines
+
+    def line(self, text: str, loc: Loc | None = None) -> None:
+        self.lines.append((text, loc))
+
+    def region(self, region: Region, depth: int) -> None:
+        for op in region.ops:
+            self.op(op, depth)
+
+    def op(self, op: Op, depth: int) -> None:
+        pad = "  " * depth
+        words = [op.name]
+        if op.name == "const":
+            words.append(_literal(op))
+        elif op.operands:
+            words.append(", ".join(map(value_name, op.operands)))
+        attrs = [f"{k}={_attr(v)}" for k, v in op.attrs if op.name != "const"]
+        if attrs:
+            words.append("{" + ", ".join(attrs) + "}")
+        if op.results:
+            words.append(": " + ", ".join(str(v.type) for v in op.results))
+        text = " ".join(words)
+        if op.results:
+            text = ", ".join(map(value_name, op.results)) + " = " + text
+        if not op.regions:
+            self.line(pad + text, op.loc)
+            return
+        joints = JOINTS.get(op.name) or ("case",) * (len(op.regions) - 1) + ("default",)
+        for n, (joint, region) in enumerate(zip(joints, op.regions, strict=True)):
+            opening = _region_head(joint, region)
+            self.line(pad + (f"{text}{opening}" if n == 0 else f"}}{opening}"), None if n else op.loc)
+            self.region(region, depth + 1)
+        self.line(pad + "}")
+
+
+def _region_head(joint: str, region: Region) -> str:
+    head = f" {joint}" if joint else ""
+    if region.args:
+        head += "(" + ", ".join(map(_declare, region.args)) + ")"
+    return head + " {"
+
+
+def _literal(op: Op) -> str:
+    value = const_value(op)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return f"nan:{op.attr('bits'):#x}"
+        return repr(value)
+    return str(value)

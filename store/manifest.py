@@ -1,0 +1,129 @@
+"""The manifest: what an artifact is, next to its bytes.
+
+A manifest is derived from the kernel IR text and the compiler alone, so equal inputs give equal
+manifests. Its JSON form is canonical (sorted keys, no spaces), and reading is strict: an unknown
+schema, a missing or unknown field or a wrong type is a `ManifestError`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+SCHEMA = 1
+
+
+class ManifestError(ValueError):
+    """A manifest that this version cannot use: what it holds and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParamInfo:
+    """One kernel parameter: kind buffer, slot or scalar; dtype, access as in kernel IR."""
+
+    name: str
+    kind: str
+    dtype: str
+    access: str = "read"
+    may_alias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One artifact.
+
+    target: the full target id. entry: the symbol or entry point. requires: features
+    (`ir.targets.FEATURES`) that a device must have. shared_bytes: workgroup memory.
+    scratch_bytes: what a CPU worker passes as scratch. sites: messages of the fault sites, in
+    order. grid: see `ir.abi.evaluate`; None where a launch must state it. key: the action key
+    that made the artifact. sha256, size: of the artifact's bytes. facts: what a target adds
+    (registers, spills, least driver).
+    """
+
+    kernel: str
+    specialization: str
+    target: str
+    entry: str
+    params: tuple[ParamInfo, ...]
+    workgroup: tuple[int, int, int]
+    index: str
+    key: str
+    sha256: str
+    size: int
+    subgroup: int | None = None
+    shared_bytes: int = 0
+    scratch_bytes: int = 0
+    requires: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    grid: tuple[Any, Any, Any] | None = None
+    constexprs: dict[str, Any] = field(default_factory=dict)
+    checks: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    def to_json(self) -> str:
+        """The canonical text form."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str | bytes, where: str = "manifest") -> Manifest:
+        """Read a manifest. ManifestError says what is wrong and `where` it stood."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise ManifestError(f"{where}: not JSON ({error})") from error
+        return Manifest.from_dict(data, where)
+
+    @staticmethod
+    def from_dict(data: Any, where: str = "manifest") -> Manifest:
+        """A manifest from decoded JSON; strict as `from_json`."""
+        if not isinstance(data, dict):
+            raise ManifestError(f"{where}: expected an object, got {type(data).__name__}")
+        if data.get("schema") != SCHEMA:
+            raise ManifestError(
+                f"{where}: schema {data.get('schema')!r}, but this version reads {SCHEMA}; "
+                "rebuild the artifacts or install the matching gristmill"
+            )
+        names = {f.name for f in fields(Manifest)}
+        if data.keys() != names:
+            odd = sorted(data.keys() ^ names)
+            raise ManifestError(f"{where}: missing or unknown fields: {', '.join(odd)}")
+        data = dict(data)
+        data["params"] = tuple(_param(p, where) for p in _typed(data, "params", list, where))
+        for name in ("workgroup", "requires", "sites"):
+            data[name] = tuple(_typed(data, name, list, where))
+        if data["grid"] is not None:
+            data["grid"] = _tuples(_typed(data, "grid", list, where))
+        for name in ("kernel", "specialization", "target", "entry", "index", "key", "sha256"):
+            _typed(data, name, str, where)
+        for name in ("size", "shared_bytes", "scratch_bytes"):
+            _typed(data, name, int, where)
+        for name in ("constexprs", "facts"):
+            _typed(data, name, dict, where)
+        _typed(data, "checks", bool, where)
+        if len(data["workgroup"]) != 3 or not all(isinstance(n, int) for n in data["workgroup"]):
+            raise ManifestError(f"{where}: workgroup must be three integers")
+        if not isinstance(data["subgroup"], int | None):
+            raise ManifestError(f"{where}: subgroup must be an integer or null")
+        return Manifest(**data)
+
+
+def _typed(data: dict[str, Any], name: str, kind: type, where: str) -> Any:
+    if not isinstance(data[name], kind) or (kind is int and isinstance(data[name], bool)):
+        got = type(data[name]).__name__
+        raise ManifestError(f"{where}: field {name} must be {kind.__name__}, got {got}")
+    return data[name]
+
+
+def _param(data: Any, where: str) -> ParamInfo:
+    names = {f.name for f in fields(ParamInfo)}
+    if not isinstance(data, dict) or data.keys() != names:
+        raise ManifestError(f"{where}: a parameter has the fields {', '.join(sorted(names))}")
+    if data["kind"] not in ("buffer", "slot", "scalar"):
+        raise ManifestError(f"{where}: parameter kind {data['kind']!r}")
+    return ParamInfo(**data)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
