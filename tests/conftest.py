@@ -1,0 +1,39 @@
+"""What every test may use: fresh random numbers that can be repeated, and required devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from need import Need
+
+_SEED = pytest.StashKey[int]()
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A generator with a fresh seed; a failing test shows it, GRISTMILL_SEED repeats it."""
+    text = os.environ.get("GRISTMILL_SEED")
+    seed = int(text) if text else int.from_bytes(os.urandom(4), "little")
+    request.node.stash[_SEED] = seed
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def require() -> Callable[..., None]:
+    """`require("vulkan")`: skip where it is missing, fail where GRISTMILL_REQUIRE lists it.
+
+    `require("vulkan", "no f64")` says that it is missing for a reason the test found itself.
+    """
+    return Need.from_environment(os.environ)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    seed = item.stash.get(_SEED, None)
+    if report.failed and seed is not None:
+        report.sections.append(("seed", f"repeat with GRISTMILL_SEED={seed}"))
+    return report

@@ -1,0 +1,87 @@
+"""What a test needs beyond Python: a device, a driver or a tool of this machine.
+
+`require("vulkan")` skips the test where the thing is missing; where GRISTMILL_REQUIRE (names
+separated by commas, or `all`) lists it, the test fails instead: a skipped check is no check.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import importlib.util
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+DEVICES = ("cpu", "vulkan", "null", "interp")
+
+
+def _device(name: str) -> str | None:
+    from gristmill import runtime
+
+    try:
+        runtime.open_device(name).close()
+    except AttributeError as error:
+        return f"the runtime cannot open devices ({error})"
+    except runtime.NoDevice as error:
+        return str(error)
+    return None
+
+
+def driver_file(name: str) -> Path | None:
+    """The Vulkan driver manifest of `lavapipe` or `swiftshader`, for VK_DRIVER_FILES."""
+    patterns = {
+        "lavapipe": ("/usr/share/vulkan/icd.d/lvp_icd*.json",),
+        "swiftshader": ("/usr/lib/chromium/vk_swiftshader_icd.json",),
+    }
+    found = [path for pattern in patterns[name] for path in sorted(glob.glob(pattern))]
+    return Path(found[0]) if found else None
+
+
+def tool(name: str) -> str | None:
+    """The path of a program: beside this Python first, then on PATH."""
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def _qemu() -> str | None:
+    names = ("qemu-aarch64", "qemu-aarch64-static")
+    return None if any(map(shutil.which, names)) else f"none of {', '.join(names)} on PATH"
+
+
+@functools.cache
+def missing(name: str) -> str | None:
+    """Why `name` cannot be used on this machine; None where it can."""
+    if name in DEVICES:
+        return _device(name)
+    if name in ("lavapipe", "swiftshader"):
+        return None if driver_file(name) else f"no Vulkan driver manifest of {name}"
+    if name == "qemu":
+        return _qemu()
+    if tool(name) or importlib.util.find_spec(name):
+        return None
+    return f"neither a program nor a Python module is called {name}"
+
+
+class Need:
+    """The `require` fixture: call it with a name, or with a reason of your own."""
+
+    def __init__(self, required: str, find: Callable[[str], str | None] = missing) -> None:
+        self.required = {name.strip() for name in required.split(",") if name.strip()}
+        self.find = find
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str]) -> Need:
+        return Need(environment.get("GRISTMILL_REQUIRE", ""))
+
+    def __call__(self, name: str, why: str | None = None) -> None:
+        """Go on where `name` is here. `why`: the caller already knows that it is missing."""
+        reason = why or self.find(name)
+        if reason is None:
+            return
+        if name in self.required or "all" in self.required:
+            pytest.fail(f"{name} is required (GRISTMILL_REQUIRE) and missing: {reason}")
+        pytest.skip(f"{name}: {reason}")
