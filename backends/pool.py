@@ -1,0 +1,209 @@
+"""Compile jobs in worker processes, so that a crash of the compiler is an error of one kernel.
+
+    with Pool(jobs=2) as pool:
+        blob, manifest = pool.run("gristmill.backends.compile:compile_kernel", text, target, options)
+
+`run` may be called from any number of threads; at most `jobs` calls are at work, the others wait.
+Arguments and results travel by value. A worker is a fresh Python process (never a fork of the
+caller) that serves one job after another; after a crash, a timeout or a fixed number of jobs it is
+replaced. A worker ends by itself when the process that started it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from typing import IO, Any
+
+from .compile import CompileError
+
+_LENGTH = struct.Struct("<Q")
+_JOBS_PER_WORKER = 1000
+_STDERR_TAIL = 2000
+
+
+class Pool:
+    """A bounded set of worker processes.
+
+    jobs: how many run at once. timeout: seconds that one job may take. memory: bytes of address
+    space of one worker; a compiler that wants more ends, and its kernel gets the error.
+    """
+
+    def __init__(self, jobs: int, timeout: float = 300.0, memory: int = 8 << 30) -> None:
+        if jobs < 1:
+            raise ValueError(f"a pool has at least one worker, not {jobs}")
+        self._timeout, self._memory = timeout, memory
+        self._slots = threading.Semaphore(jobs)
+        self._idle: list[_Worker] = []
+        self._live: set[_Worker] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        # Registered once per pool: kills what is left if nobody closes it.
+        self._finalizer = weakref.finalize(self, _kill_all, self._live)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def run(self, function: str, *args: Any, timeout: float | None = None) -> Any:
+        """`function` ("package.module:name") applied to `args` in a worker.
+
+        Raises what the function raises; CompileError where the worker ended, hung or could not
+        start, with the name of the kernel that was being compiled.
+        """
+        with self._slots:
+            worker = self._take()
+            finished = False
+            try:
+                ok, value = worker.call((function, args), self._timeout if timeout is None else timeout)
+                finished = True
+            except _WorkerEnded as ended:
+                raise CompileError(*_subject(function, args), str(ended)) from None
+            finally:
+                self._give_back(worker, finished)
+        if ok:
+            return value
+        raise value
+
+    def close(self) -> None:
+        """End every worker at once; a call in progress fails. Further calls are refused."""
+        with self._lock:
+            self._closed = True
+            self._idle.clear()
+        self._finalizer()
+
+    def _take(self) -> _Worker:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the pool is closed")
+            if self._idle:
+                return self._idle.pop()
+        worker = _Worker(self._memory)
+        with self._lock:
+            if self._closed:
+                worker.end()
+                raise RuntimeError("the pool is closed")
+            self._live.add(worker)
+        return worker
+
+    def _give_back(self, worker: _Worker, finished: bool) -> None:
+        with self._lock:
+            if finished and not self._closed and worker.served < _JOBS_PER_WORKER:
+                self._idle.append(worker)
+                return
+            self._live.discard(worker)
+        worker.end()
+
+
+class _WorkerEnded(Exception):
+    """The worker process is of no more use."""
+
+
+class _Worker:
+    def __init__(self, memory: int) -> None:
+        environment = dict(os.environ)
+        environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+        environment["PYTHONHASHSEED"] = "0"  # nothing may depend on the order of a set of strings
+        self.served = 0
+        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gristmill.backends.worker", str(memory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+        )
+
+    def call(self, job: tuple[str, tuple[Any, ...]], timeout: float) -> tuple[bool, Any]:
+        """The outcome of one job: (True, value) or (False, exception)."""
+        self.served += 1
+        deadline = time.monotonic() + timeout
+        try:
+            send(self._stream(self._process.stdin), pickle.dumps(job))
+        except OSError:
+            raise self._ended() from None
+        size = _LENGTH.unpack(self._read(_LENGTH.size, deadline, timeout))[0]
+        outcome: tuple[bool, Any] = pickle.loads(self._read(size, deadline, timeout))
+        return outcome
+
+    def end(self) -> None:
+        """Kill the process and release what belongs to it."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            with contextlib.suppress(OSError):  # unsent bytes of a dead worker
+                self._stream(stream).close()
+
+    @staticmethod
+    def _stream(stream: IO[bytes] | None) -> IO[bytes]:
+        assert stream is not None
+        return stream
+
+    def _read(self, size: int, deadline: float, timeout: float) -> bytes:
+        source = self._stream(self._process.stdout).fileno()
+        poll = select.poll()
+        poll.register(source, select.POLLIN)
+        data = bytearray()
+        while len(data) < size:
+            left = deadline - time.monotonic()
+            if left <= 0 or not poll.poll(left * 1000):
+                raise _WorkerEnded(f"the compiler process did not finish within {timeout:g} s")
+            chunk = os.read(source, min(size - len(data), 1 << 20))
+            if not chunk:
+                raise self._ended()
+            data += chunk
+        return bytes(data)
+
+    def _ended(self) -> _WorkerEnded:
+        status = self._process.wait()
+        if status < 0:
+            how = f"signal {-status}, {signal.Signals(-status).name}"
+        else:
+            how = f"exit status {status}"
+        return _WorkerEnded(f"the compiler process ended ({how}){self._last_words()}")
+
+    def _last_words(self) -> str:
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - _STDERR_TAIL))
+        text = self._errors.read().decode(errors="replace").strip()
+        return f"; its last words:\n{text}" if text else ""
+
+
+def send(stream: IO[bytes], message: bytes) -> None:
+    """Write one message with its length."""
+    stream.write(_LENGTH.pack(len(message)) + message)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes | None:
+    """Read one message; None at the end of the stream."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    size = _LENGTH.unpack(head)[0]
+    message = stream.read(size)
+    return message if len(message) == size else None
+
+
+def _kill_all(workers: set[_Worker]) -> None:
+    while workers:
+        workers.pop().end()
+
+
+def _subject(function: str, args: tuple[Any, ...]) -> tuple[str, str]:
+    """Kernel and target that a job is about, for its error."""
+    if len(args) >= 2 and all(isinstance(a, str) for a in args[:2]) and args[0].startswith("kernel "):
+        return " ".join(args[0].split("\n", 1)[0].split()[1:]), args[1]
+    return function, "worker"
