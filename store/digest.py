@@ -1,0 +1,45 @@
+"""Digests of the compiler's own sources, by stage: an edited compiler makes new keys.
+
+A stage lists the files and folders whose code can change its output; a test holds the list against
+the imports. Tracing and each backend are stages of their own, so that an edit in one emitter leaves
+the others' artifacts alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent
+
+_CORE = ("ir/*.py", "ir/ops/**/*.py", "backends/compile.py", "store/manifest.py")
+_LOWERED = (*_CORE, "ir/passes/**/*.py", "ir/maths/**/*.py")
+
+STAGES: dict[str, tuple[str, ...]] = {
+    "trace": ("ir/*.py", "ir/ops/**/*.py", "ir/lang/**/*.py", "backends/trace.py"),
+    "interp": (*_CORE, "backends/interp/**/*.py"),
+    "spirv": (*_LOWERED, "backends/spirv/**/*.py"),
+    "cpu": (
+        *_LOWERED,
+        "backends/llvm/**/*.py",
+        "backends/cpu/**/*.py",
+        "backends/link/**/*.py",
+    ),
+}
+
+
+def stage_files(stage: str, package: Path = PACKAGE) -> list[Path]:
+    """The source files of a stage, sorted. KeyError names no stage of this version."""
+    found = {path for pattern in STAGES[stage] for path in package.glob(pattern)}
+    return sorted(path for path in found if path.is_file())
+
+
+def stage_digest(stage: str, package: Path = PACKAGE) -> str:
+    """sha256 over names and contents of a stage's sources, in hexadecimal."""
+    state = hashlib.sha256()
+    for path in stage_files(stage, package):
+        data = path.read_bytes()
+        name = path.relative_to(package).as_posix()
+        state.update(b"%s %d\n" % (name.encode(), len(data)))
+        state.update(data)
+    return state.hexdigest()
