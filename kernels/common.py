@@ -1,0 +1,129 @@
+"""Device functions that several families share: reductions and scans over a workgroup.
+
+SUBGROUP = 1 means that a kernel uses no subgroup operations and works through workgroup memory;
+SUBGROUP = BLOCK that the workgroup is one subgroup, so that no barrier is left.
+"""
+
+from __future__ import annotations
+
+from ..ir.lang import (
+    barrier,
+    device,
+    local_id,
+    select,
+    static_range,
+    subgroup_id,
+    subgroup_lane,
+    subgroup_shuffle_xor,
+    type_of,
+    workgroup_array,
+)
+
+
+@device
+def add(a, b):
+    """The sum."""
+    return a + b
+
+
+@device
+def greater(a, b):
+    """The greater; a NaN loses."""
+    return max(a, b)
+
+
+@device
+def lesser(a, b):
+    """The lesser; a NaN loses."""
+    return min(a, b)
+
+
+@device
+def subgroup_combine(value, combine, SUBGROUP):
+    """`value` combined over the subgroup by a butterfly; the same result in every lane."""
+    for step in static_range(7):
+        if (1 << step) < SUBGROUP:
+            value = combine(value, subgroup_shuffle_xor(value, 1 << step))
+    return value
+
+
+@device
+def block_reduce(value, combine, BLOCK, SUBGROUP):
+    """`value` combined over a workgroup of BLOCK invocations in x; every invocation gets it.
+
+    The order is fixed by BLOCK and SUBGROUP, so a result is reproducible bit for bit. Contains
+    barriers unless BLOCK = SUBGROUP.
+    """
+    lid = local_id(0)
+    if BLOCK == SUBGROUP:
+        value = subgroup_combine(value, combine, SUBGROUP)
+    elif SUBGROUP > 1:
+        value = subgroup_combine(value, combine, SUBGROUP)
+        partial = workgroup_array(type_of(value), BLOCK // SUBGROUP)
+        if subgroup_lane() == 0:
+            partial[subgroup_id()] = value
+        barrier()
+        value = partial[0]
+        for other in static_range(1, BLOCK // SUBGROUP):
+            value = combine(value, partial[other])
+        barrier()
+    else:
+        tile = workgroup_array(type_of(value), BLOCK)
+        tile[lid] = value
+        barrier()
+        half = BLOCK // 2
+        while half > 0:
+            if lid < half:
+                tile[lid] = combine(tile[lid], tile[lid + half])
+            barrier()
+            half = half // 2
+        value = tile[0]
+        barrier()
+    return value
+
+
+@device
+def better(value, index, other, other_index):
+    """Whether (other, other_index) comes before (value, index): greater, or equal and earlier.
+
+    An index of -1 marks "nothing yet" and loses against everything.
+    """
+    earlier = (other == value) and (other_index < index)
+    return (other_index >= 0) and ((index < 0) or (other > value) or earlier)
+
+
+@device
+def block_argmax(value, index, BLOCK, SUBGROUP):
+    """The greatest (value, index) pair over a workgroup, the least index where values are equal.
+
+    Gives the pair to every invocation; index -1 where no invocation had one.
+    """
+    lid = local_id(0)
+    if SUBGROUP > 1:
+        for step in static_range(7):
+            if (1 << step) < SUBGROUP:
+                other = subgroup_shuffle_xor(value, 1 << step)
+                other_index = subgroup_shuffle_xor(index, 1 << step)
+                take = better(value, index, other, other_index)
+                value = select(take, other, value)
+                index = select(take, other_index, index)
+    if BLOCK != SUBGROUP:
+        values = workgroup_array(type_of(value), BLOCK)
+        indices = workgroup_array(type_of(index), BLOCK)
+        values[lid] = value
+        indices[lid] = index
+        barrier()
+        half = BLOCK // 2
+        while half >= max(SUBGROUP, 1):
+            if lid < half:
+                other = values[lid + half]
+                other_index = indices[lid + half]
+                if better(values[lid], indices[lid], other, other_index):
+                    values[lid] = other
+                    indices[lid] = other_index
+            barrier()
+            half = half // 2
+        value = values[0]
+        index = indices[0]
+        barrier()
+    return value, index

@@ -1,0 +1,303 @@
+"""saxpy and the unary and binary elementwise families.
+
+An invocation handles VEC neighbouring elements with one vector access; the last one handles what
+is left over element by element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.dtypes import DTYPES
+from ..ir.lang import (
+    DType,
+    Function,
+    Read,
+    ReadWrite,
+    Write,
+    ceil_div,
+    convert,
+    device,
+    erf,
+    exp,
+    f32,
+    global_id,
+    kernel,
+    load_vector,
+    log,
+    rsqrt,
+    sin,
+    sqrt,
+    store_vector,
+    tanh,
+)
+from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, encode, least, normal, rounding, u
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * VEC), 1, 1))
+def saxpy(x: Read[T], y: ReadWrite[T], a: T, *, T: DType = f32, BLOCK: int = 256, VEC: int = 1):
+    """y = a * x + y, two roundings."""
+    i = global_id(0)
+    if VEC > 1 and (i + 1) * VEC <= len(y):
+        store_vector(y, i, a * load_vector(x, i, VEC) + load_vector(y, i, VEC))
+    else:
+        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
+            y[k] = a * x[k] + y[k]
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * VEC), 1, 1))
+def unary(
+    x: Read[T],
+    y: Write[T],
+    *,
+    OP: Function,
+    T: DType = f32,
+    C: DType = f32,
+    BLOCK: int = 256,
+    VEC: int = 1,
+):
+    """y = OP(x), computed in C and rounded to T once."""
+    i = global_id(0)
+    if VEC > 1 and (i + 1) * VEC <= len(y):
+        store_vector(y, i, convert(OP(convert(load_vector(x, i, VEC), C)), T))
+    else:
+        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
+            y[k] = convert(OP(convert(x[k], C)), T)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * VEC), 1, 1))
+def binary(
+    a: Read[T],
+    b: Read[T],
+    y: Write[T],
+    *,
+    OP: Function,
+    T: DType = f32,
+    C: DType = f32,
+    BLOCK: int = 256,
+    VEC: int = 1,
+):
+    """y = OP(a, b), computed in C and rounded to T once."""
+    i = global_id(0)
+    if VEC > 1 and (i + 1) * VEC <= len(y):
+        first = convert(load_vector(a, i, VEC), C)
+        second = convert(load_vector(b, i, VEC), C)
+        store_vector(y, i, convert(OP(first, second), T))
+    else:
+        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
+            y[k] = convert(OP(convert(a[k], C), convert(b[k], C)), T)
+
+
+@device
+def op_abs(x):
+    return abs(x)
+
+
+@device
+def op_neg(x):
+    return -x
+
+
+@device
+def op_relu(x):
+    return max(x, 0)
+
+
+@device
+def op_sqrt(x):
+    return sqrt(x)
+
+
+@device
+def op_rsqrt(x):
+    return rsqrt(x)
+
+
+@device
+def op_exp(x):
+    return exp(x)
+
+
+@device
+def op_log(x):
+    return log(x)
+
+
+@device
+def op_sin(x):
+    return sin(x)
+
+
+@device
+def op_tanh(x):
+    return tanh(x)
+
+
+@device
+def op_erf(x):
+    return erf(x)
+
+
+@device
+def op_sigmoid(x):
+    return 1 / (1 + exp(-x))
+
+
+@device
+def op_silu(x):
+    return x / (1 + exp(-x))
+
+
+@device
+def op_gelu(x):
+    """The exact form: x/2 (1 + erf(x / sqrt 2))."""
+    return 0.5 * x * (1 + erf(x * 0.7071067811865476))
+
+
+@device
+def op_add(a, b):
+    return a + b
+
+
+@device
+def op_sub(a, b):
+    return a - b
+
+
+@device
+def op_mul(a, b):
+    return a * b
+
+
+@device
+def op_div(a, b):
+    return a / b
+
+
+@device
+def op_max(a, b):
+    return max(a, b)
+
+
+@device
+def op_min(a, b):
+    return min(a, b)
+
+
+@device
+def op_pow(a, b):
+    return a**b
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+# name: (reference in float64, error in ulp of f32 before the result is rounded to T, or an
+# absolute part relative to the magnitudes that cancel)
+_UNARY = {
+    "op_abs": (np.abs, 0),
+    "op_neg": (np.negative, 0),
+    "op_relu": (lambda x: np.fmax(x, 0), 0),
+    "op_sqrt": (np.sqrt, 3),
+    "op_rsqrt": (lambda x: 1 / np.sqrt(x), 4),
+    "op_exp": (np.exp, 2),
+    "op_log": (np.log, 2),
+    "op_sin": (np.sin, 2),
+    "op_tanh": (np.tanh, 3),
+    "op_erf": (_erf, 4),
+    "op_sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 8),
+    "op_silu": (lambda x: x / (1 + np.exp(-x)), 8),
+    "op_gelu": (lambda x: 0.5 * x * (1 + _erf(x / np.sqrt(2))), 8),
+}
+_BINARY = {
+    "op_add": (np.add, 0),
+    "op_sub": (np.subtract, 0),
+    "op_mul": (np.multiply, 0),
+    "op_div": (np.divide, 2.5),
+    "op_max": (np.fmax, 0),
+    "op_min": (np.fmin, 0),
+    "op_pow": (np.power, 4),
+}
+_POSITIVE = ("op_sqrt", "op_rsqrt", "op_log", "op_pow")
+
+
+def _sizes() -> tuple[int, ...]:
+    return (1, 255, 4096, 10_007)
+
+
+def _saxpy_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t = dtype(constexprs)
+    for n in _sizes():
+        yield {"x": normal(rng, n, t), "y": normal(rng, n, t), "a": float(rng.uniform(-2, 2))}
+
+
+def _saxpy_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t = dtype(constexprs)
+    a = decode(encode(np.array([args["a"]]), t), t)[0]
+    product = a * decode(args["x"], t)
+    value = product + decode(args["y"], t)
+    return {"y": Expected(value, 2 * rounding(product, t) + rounding(value, t))}
+
+
+def _name(op: object) -> str:
+    return op.rpartition(":")[2] if isinstance(op, str) else getattr(op, "name", str(op))
+
+
+def _values(rng: np.random.Generator, n: int, op: str, constexprs: Constexprs) -> np.ndarray:
+    t = dtype(constexprs)
+    x = normal(rng, n, t, 4.0)
+    if op in _POSITIVE and t.is_float:
+        x = np.abs(x) if t.name != "bf16" else x & np.uint16(0x7FFF)
+    return x
+
+
+def _unary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t, op = dtype(constexprs), _name(constexprs["OP"])
+    for n in _sizes():
+        yield {"x": _values(rng, n, op, constexprs), "y": empty(n, t)}
+    if t.name == "f32":
+        special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.0, -87.0, 3e38], np.float32)
+        yield {"x": special, "y": empty(special.size, t)}
+
+
+def _tolerance(value: np.ndarray, ulps: float, constexprs: Constexprs) -> np.ndarray | float:
+    t = dtype(constexprs)
+    if not t.is_float:
+        return 0.0
+    inner = DTYPES["f64"] if t.name == "f64" else DTYPES["f32"]
+    with np.errstate(all="ignore"):
+        return np.abs(value) * (2 * ulps * u(inner) + u(t) * (1 + 1e-6)) + least(t) + 2.0**-126 * (inner.name == "f32" and ulps > 0)
+
+
+def _unary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    fn, ulps = _UNARY[_name(constexprs["OP"])]
+    with np.errstate(all="ignore"):
+        value = fn(decode(args["x"], dtype(constexprs)))
+    extra = 0.0
+    if _name(constexprs["OP"]) == "op_gelu":  # 1 + erf cancels for negative x
+        extra = np.abs(decode(args["x"], dtype(constexprs))) * 8 * u(DTYPES["f32"])
+    return {"y": Expected(value, _tolerance(value, ulps, constexprs) + np.nan_to_num(extra))}
+
+
+def _binary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t, op = dtype(constexprs), _name(constexprs["OP"])
+    for n in _sizes():
+        second = normal(rng, n, t, 4.0)
+        yield {"a": _values(rng, n, op, constexprs), "b": second, "y": empty(n, t)}
+
+
+def _binary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t = dtype(constexprs)
+    fn, ulps = _BINARY[_name(constexprs["OP"])]
+    with np.errstate(all="ignore"):
+        value = fn(decode(args["a"], t), decode(args["b"], t))
+    return {"y": Expected(value, _tolerance(value, ulps, constexprs))}
+
+
+FAMILIES = (
+    Family(saxpy, _saxpy_inputs, _saxpy_reference, "exact: one multiplication, one addition"),
+    Family(unary, _unary_inputs, _unary_reference, "the op table's bound of OP, then one rounding"),
+    Family(binary, _binary_inputs, _binary_reference, "the op table's bound of OP, then one rounding"),
+)

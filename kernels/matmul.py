@@ -1,0 +1,143 @@
+"""Matrix product with tiles in workgroup memory and a block of results per invocation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import (
+    DType,
+    Function,
+    Read,
+    Write,
+    barrier,
+    ceil_div,
+    convert,
+    device,
+    f32,
+    fma,
+    group_id,
+    i32,
+    kernel,
+    local_id,
+    registers,
+    static_range,
+    workgroup_array,
+)
+from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, least, normal, u
+
+
+@device
+def identity(value):
+    """An epilogue that leaves a result as it is."""
+    return value
+
+
+@device
+def relu(value):
+    """max(value, 0)"""
+    return max(value, 0)
+
+
+@kernel(
+    workgroup=lambda: (TX, TY, 1),
+    grid=lambda: (ceil_div(n, TX * TN), ceil_div(m, TY * TM), 1),
+)
+def matmul(
+    a: Read[T],
+    b: Read[T],
+    c: Write[OUT],
+    m: i32,
+    n: i32,
+    k: i32,
+    *,
+    T: DType = f32,
+    STAGE: DType = f32,
+    OUT: DType = f32,
+    EPILOGUE: Function = identity,
+    TX: int = 16,
+    TY: int = 16,
+    TM: int = 4,
+    TN: int = 4,
+    TK: int = 32,
+):
+    """c = EPILOGUE(a @ b); a is m x k, b is k x n, c is m x n, all row-major.
+
+    A workgroup of TX x TY invocations makes a tile of TY*TM x TX*TN results, TM x TN per
+    invocation, in steps of TK along k. Products of T accumulate in f32 in the order of k, by
+    fma. STAGE is the type of the tiles in workgroup memory.
+    """
+    tile_a = workgroup_array(STAGE, (TY * TM, TK))
+    tile_b = workgroup_array(STAGE, (TK, TX * TN))
+    lx = local_id(0)
+    ly = local_id(1)
+    lid = ly * TX + lx
+    top = group_id(1) * (TY * TM)
+    left = group_id(0) * (TX * TN)
+    acc = registers(f32, (TM, TN), 0)
+    for k0 in range(0, k, TK):
+        for step in static_range(ceil_div(TY * TM * TK, TX * TY)):
+            at = lid + step * (TX * TY)
+            row = at // TK
+            col = at % TK
+            value = convert(0, STAGE)
+            if row < TY * TM and top + row < m and k0 + col < k:
+                value = convert(a[(top + row) * k + k0 + col], STAGE)
+            if row < TY * TM:
+                tile_a[row, col] = value
+        for step in static_range(ceil_div(TX * TN * TK, TX * TY)):
+            at = lid + step * (TX * TY)
+            row = at // (TX * TN)
+            col = at % (TX * TN)
+            value = convert(0, STAGE)
+            if row < TK and k0 + row < k and left + col < n:
+                value = convert(b[(k0 + row) * n + left + col], STAGE)
+            if row < TK:
+                tile_b[row, col] = value
+        barrier()
+        for kk in range(TK):
+            right = registers(f32, TN, 0)
+            for j in static_range(TN):
+                right[j] = convert(tile_b[kk, lx + j * TX], f32)
+            for i in static_range(TM):
+                up = convert(tile_a[ly * TM + i, kk], f32)
+                for j in static_range(TN):
+                    acc[i, j] = fma(up, right[j], acc[i, j])
+        barrier()
+    for i in static_range(TM):
+        row = top + ly * TM + i
+        for j in static_range(TN):
+            col = left + lx + j * TX
+            if row < m and col < n:
+                c[row * n + col] = convert(EPILOGUE(acc[i, j]), OUT)
+
+
+def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t, out = dtype(constexprs), dtype(constexprs, "OUT")
+    for m, n, k in ((1, 1, 1), (64, 64, 64), (70, 33, 100), (128, 65, 5)):
+        yield {
+            "a": normal(rng, (m, k), t),
+            "b": normal(rng, (k, n), t),
+            "c": empty((m, n), out),
+            "m": m,
+            "n": n,
+            "k": k,
+        }
+
+
+def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t, out = dtype(constexprs), dtype(constexprs, "OUT")
+    a, b = decode(args["a"], t), decode(args["b"], t)
+    value = a @ b
+    name = str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"]))
+    if name.endswith("relu"):
+        value = np.maximum(value, 0)
+    # Not every target fuses: two roundings a term. The type of the tiles holds every value of T.
+    tolerance = (np.abs(a) @ np.abs(b)) * gamma(2 * args["k"] + 2, f32)
+    return {"c": Expected(value, tolerance + np.abs(value) * u(out) + least(out))}
+
+
+FAMILIES = (
+    Family(matmul, _inputs, _reference, "f32 accumulation in the order of k; rounded once"),
+)

@@ -1,0 +1,145 @@
+"""RMSNorm and LayerNorm over the rows of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import (
+    DType,
+    Read,
+    Write,
+    convert,
+    f32,
+    group_id,
+    i32,
+    kernel,
+    local_id,
+    sqrt,
+)
+from .common import add, block_reduce
+from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, least, normal, u
+from .reduction import terms
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // cols, 1, 1))
+def rmsnorm(
+    x: Read[T],
+    weight: Read[T],
+    y: Write[T],
+    cols: i32,
+    eps: f32,
+    *,
+    T: DType = f32,
+    BLOCK: int = 256,
+    SUBGROUP: int = 1,
+):
+    """y[r, :] = x[r, :] / sqrt(mean(x[r, :]**2) + eps) * weight, in f32 (Zhang and Sennrich)."""
+    base = group_id(0) * cols
+    lid = local_id(0)
+    total = f32(0)
+    for c in range(lid, cols, BLOCK):
+        v = convert(x[base + c], f32)
+        total += v * v
+    total = block_reduce(total, add, BLOCK, SUBGROUP)
+    scale = 1 / sqrt(total / convert(cols, f32) + eps)
+    for c in range(lid, cols, BLOCK):
+        y[base + c] = convert(convert(x[base + c], f32) * scale * convert(weight[c], f32), T)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // cols, 1, 1))
+def layernorm(
+    x: Read[T],
+    weight: Read[T],
+    bias: Read[T],
+    y: Write[T],
+    cols: i32,
+    eps: f32,
+    *,
+    T: DType = f32,
+    BLOCK: int = 256,
+    SUBGROUP: int = 1,
+):
+    """y[r, :] = (x[r, :] - mean) / sqrt(var + eps) * weight + bias, in f32 (Ba, Kiros, Hinton).
+
+    The variance is that of the differences from the mean (two passes), so it does not cancel.
+    """
+    base = group_id(0) * cols
+    lid = local_id(0)
+    n = convert(cols, f32)
+    total = f32(0)
+    for c in range(lid, cols, BLOCK):
+        total += convert(x[base + c], f32)
+    mean = block_reduce(total, add, BLOCK, SUBGROUP) / n
+    squares = f32(0)
+    for c in range(lid, cols, BLOCK):
+        d = convert(x[base + c], f32) - mean
+        squares += d * d
+    scale = 1 / sqrt(block_reduce(squares, add, BLOCK, SUBGROUP) / n + eps)
+    for c in range(lid, cols, BLOCK):
+        d = (convert(x[base + c], f32) - mean) * scale
+        y[base + c] = convert(d * convert(weight[c], f32) + convert(bias[c], f32), T)
+
+
+def _shapes() -> tuple[tuple[int, int], ...]:
+    return ((1, 1), (3, 1000), (7, 257), (1, 8192))
+
+
+def _rms_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t = dtype(constexprs)
+    for rows, cols in _shapes():
+        yield {
+            "x": normal(rng, (rows, cols), t),
+            "weight": normal(rng, cols, t),
+            "y": empty((rows, cols), t),
+            "cols": cols,
+            "eps": 1e-5,
+        }
+
+
+def _rms_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t = dtype(constexprs)
+    x, weight = decode(args["x"], t), decode(args["weight"], t)
+    eps = float(np.float32(args["eps"]))
+    value = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight
+    steps = terms(x.shape[-1], constexprs["BLOCK"]) / 2 + 16
+    return {"y": Expected(value, np.abs(value) * (gamma(steps, f32) + u(t)) + least(t) + 2.0**-126)}
+
+
+def _layer_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t = dtype(constexprs)
+    for rows, cols in _shapes():
+        yield {
+            "x": normal(rng, (rows, cols), t),
+            "weight": normal(rng, cols, t),
+            "bias": normal(rng, cols, t),
+            "y": empty((rows, cols), t),
+            "cols": cols,
+            "eps": 1e-5,
+        }
+
+
+def _layer_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t = dtype(constexprs)
+    x, weight, bias = (decode(args[n], t) for n in ("x", "weight", "bias"))
+    eps = float(np.float32(args["eps"]))
+    mean = x.mean(-1, keepdims=True)
+    var = ((x - mean) ** 2).mean(-1, keepdims=True)
+    scale = 1 / np.sqrt(var + eps)
+    value = (x - mean) * scale * weight + bias
+    # The mean is off by gamma * mean|x|; that error moves every element, and the variance by its
+    # square and by its product with differences that sum to zero.
+    steps = terms(x.shape[-1], constexprs["BLOCK"]) + 16
+    off_mean = gamma(steps, f32) * np.abs(x).mean(-1, keepdims=True) + u(f32) * np.abs(x)
+    relative = gamma(steps / 2 + 16, f32) + off_mean.max(-1, keepdims=True) ** 2 * scale**2
+    error = (off_mean * scale + np.abs(x - mean) * scale * relative) * np.abs(weight)
+    tolerance = error + np.abs(value) * (u(t) + 2 * u(f32)) + np.abs(bias) * u(f32)
+    return {"y": Expected(value, tolerance + least(t) + 2.0**-126)}
+
+
+_WORDS = "f32 inside, sums in fixed order; rounded to T once"
+FAMILIES = (
+    Family(rmsnorm, _rms_inputs, _rms_reference, _WORDS),
+    Family(layernorm, _layer_inputs, _layer_reference, _WORDS),
+)

@@ -1,0 +1,185 @@
+"""Sum, mean, max and min: of every row of a matrix, and of a whole array in two steps.
+
+`reduce_rows` reduces each row with one workgroup. A whole array is reduced by `reduce_partials`
+to one value per workgroup and those by `reduce_rows` as a single row (`mean`: the partial results
+are already divided by the element count, so the second step is a `sum`). Accumulation is in ACC:
+each invocation adds every BLOCK-th element in order, then a tree of fixed shape adds the
+invocations, so a result is reproducible bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import (
+    DType,
+    Read,
+    Write,
+    convert,
+    f32,
+    group_id,
+    i32,
+    kernel,
+    local_id,
+    num_groups,
+    static_assert,
+)
+from .common import add, block_reduce, greater, lesser
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    gamma,
+    normal,
+    rounding,
+)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y), 1, 1))
+def reduce_rows(
+    x: Read[T],
+    y: Write[ACC],
+    cols: i32,
+    *,
+    OP: str = "sum",
+    T: DType = f32,
+    ACC: DType = f32,
+    BLOCK: int = 256,
+    SUBGROUP: int = 1,
+):
+    """y[r] = OP of the cols elements of row r; x is row-major. A max or min skips NaNs."""
+    static_assert(OP in ("sum", "mean", "max", "min"), "OP is sum, mean, max or min")
+    row = group_id(0)
+    base = row * cols
+    lid = local_id(0)
+    if OP == "sum" or OP == "mean":
+        total = convert(0, ACC)
+        for c in range(lid, cols, BLOCK):
+            total += convert(x[base + c], ACC)
+        total = block_reduce(total, add, BLOCK, SUBGROUP)
+        if OP == "mean":
+            total = total / convert(cols, ACC)
+        if lid == 0:
+            y[row] = total
+    else:
+        best = convert(x[base + min(lid, cols - 1)], ACC)
+        for c in range(lid + BLOCK, cols, BLOCK):
+            if OP == "max":
+                best = max(best, convert(x[base + c], ACC))
+            else:
+                best = min(best, convert(x[base + c], ACC))
+        if OP == "max":
+            best = block_reduce(best, greater, BLOCK, SUBGROUP)
+        else:
+            best = block_reduce(best, lesser, BLOCK, SUBGROUP)
+        if lid == 0:
+            y[row] = best
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(partials), 1, 1))
+def reduce_partials(
+    x: Read[T],
+    partials: Write[ACC],
+    *,
+    OP: str = "sum",
+    T: DType = f32,
+    ACC: DType = f32,
+    BLOCK: int = 256,
+    SUBGROUP: int = 1,
+):
+    """partials[g] = OP of the g-th of len(partials) equal runs of x; x is not empty.
+
+    An empty run (x shorter than partials) gives 0 for a sum and an element of x otherwise.
+    """
+    static_assert(OP in ("sum", "mean", "max", "min"), "OP is sum, mean, max or min")
+    group = group_id(0)
+    lid = local_id(0)
+    run = (len(x) + num_groups(0) - 1) // num_groups(0)
+    first = min(group * run, len(x))
+    last = min(first + run, len(x))
+    if OP == "sum" or OP == "mean":
+        total = convert(0, ACC)
+        for i in range(first + lid, last, BLOCK):
+            total += convert(x[i], ACC)
+        total = block_reduce(total, add, BLOCK, SUBGROUP)
+        if OP == "mean":
+            total = total / convert(len(x), ACC)
+        if lid == 0:
+            partials[group] = total
+    else:
+        best = convert(x[min(first + lid, len(x) - 1)], ACC)
+        for i in range(first + lid + BLOCK, last, BLOCK):
+            if OP == "max":
+                best = max(best, convert(x[i], ACC))
+            else:
+                best = min(best, convert(x[i], ACC))
+        if OP == "max":
+            best = block_reduce(best, greater, BLOCK, SUBGROUP)
+        else:
+            best = block_reduce(best, lesser, BLOCK, SUBGROUP)
+        if lid == 0:
+            partials[group] = best
+
+
+def terms(n: int, block: int) -> int:
+    """Roundings on the longest path of a sum of n elements by a workgroup of `block`."""
+    return -(-n // block) + block.bit_length() + 64  # 64: at most that many subgroup partials
+
+
+_NUMPY = {"sum": np.sum, "mean": np.mean, "max": np.fmax.reduce, "min": np.fmin.reduce}
+
+
+def _expected(x: np.ndarray, constexprs: Constexprs) -> Expected:
+    """The reduction of x along its last axis."""
+    op, acc = constexprs["OP"], dtype(constexprs, "ACC")
+    value = _NUMPY[op](x, axis=-1)
+    if op in ("max", "min"):
+        return Expected(value)
+    if not acc.is_float:
+        return Expected(x.astype(np.int64).sum(-1).astype(acc.storage))
+    magnitude = np.abs(x).sum(-1) / (x.shape[-1] if op == "mean" else 1)
+    path = terms(x.shape[-1], constexprs["BLOCK"]) + 4
+    return Expected(value, magnitude * gamma(path, acc) + rounding(value, acc))
+
+
+def _rows_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t, acc = dtype(constexprs), dtype(constexprs, "ACC")
+    for rows, cols in ((1, 1), (3, 1000), (17, 257), (2, 8192)):
+        yield {"x": normal(rng, (rows, cols), t), "y": empty(rows, acc), "cols": cols}
+
+
+def _rows_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    return {"y": _expected(decode(args["x"], dtype(constexprs)), constexprs)}
+
+
+def _partials_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t, acc = dtype(constexprs), dtype(constexprs, "ACC")
+    for n, groups in ((1, 1), (10_000, 7), (4096, 16)):
+        yield {"x": normal(rng, n, t), "partials": empty(groups, acc)}
+
+
+def _partials_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    x, groups = decode(args["x"], dtype(constexprs)), len(args["partials"])
+    run = -(-len(x) // groups)
+    parts = [_expected(x[g * run : (g + 1) * run], constexprs) for g in range(groups)]
+    scale: np.ndarray | float = 1.0
+    lengths = np.array([len(x[g * run : (g + 1) * run]) for g in range(groups)])
+    if constexprs["OP"] == "mean":
+        scale = lengths / len(x)
+    value = np.array([p.value for p in parts])
+    if constexprs["OP"] not in ("sum", "mean") or value.dtype.kind != "f":
+        return {"partials": Expected(value)}
+    return {"partials": Expected(value * scale, np.array([p.tolerance for p in parts]) * scale)}
+
+
+_WORDS = "sums: one rounding per addition on the longest path; max, min: exact; order fixed"
+FAMILIES = (
+    Family(reduce_rows, _rows_inputs, _rows_reference, _WORDS),
+    Family(reduce_partials, _partials_inputs, _partials_reference, _WORDS),
+)
