@@ -1,7 +1,7 @@
 """The place of the greatest element: of every row, and of a whole array in two steps.
 
 The first of equal elements wins and a NaN never does; where all are NaN the index is -1 and the
-value is NaN's stand-in, the least value. A whole array goes through `argmax_partials` (one pair
+value 0. A whole array goes through `argmax_partials` (one pair
 per workgroup) and `argmax_merge` (one workgroup).
 """
 
@@ -20,7 +20,6 @@ from ..ir.lang import (
     i32,
     kernel,
     local_id,
-    lowest,
     num_groups,
 )
 from .common import better, block_argmax
@@ -35,15 +34,15 @@ def argmax_rows(
     row = group_id(0)
     base = row * cols
     lid = local_id(0)
-    best = lowest(T)
+    best = T(0)
     place = i32(-1)
     for c in range(lid, cols, BLOCK):
         value = x[base + c]
         # Columns come in order, so only a greater one may replace; NaN compares false.
-        if value > best or (place < 0 and value == value):
+        if (value > best or place < 0) and value == value:
             best = value
             place = i32(c)
-    best, place = block_argmax(best, place, BLOCK, SUBGROUP)
+    best, place = block_argmax(best, place, T, BLOCK, SUBGROUP)
     if lid == 0:
         y[row] = place
 
@@ -64,14 +63,14 @@ def argmax_partials(
     run = (len(x) + num_groups(0) - 1) // num_groups(0)
     first = min(group * run, len(x))
     last = min(first + run, len(x))
-    best = lowest(T)
+    best = T(0)
     place = i32(-1)
     for i in range(first + lid, last, BLOCK):
         value = x[i]
-        if value > best or (place < 0 and value == value):
+        if (value > best or place < 0) and value == value:
             best = value
             place = i32(i)
-    best, place = block_argmax(best, place, BLOCK, SUBGROUP)
+    best, place = block_argmax(best, place, T, BLOCK, SUBGROUP)
     if lid == 0:
         values[group] = best
         indices[group] = place
@@ -89,13 +88,13 @@ def argmax_merge(
 ):
     """y[0] = the index that belongs to the greatest value; pairs with index -1 do not count."""
     lid = local_id(0)
-    best = lowest(T)
+    best = T(0)
     place = i32(-1)
     for i in range(lid, len(values), BLOCK):
         if better(best, place, values[i], indices[i]):
             best = values[i]
             place = indices[i]
-    best, place = block_argmax(best, place, BLOCK, SUBGROUP)
+    best, place = block_argmax(best, place, T, BLOCK, SUBGROUP)
     if lid == 0:
         y[0] = place
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 from ..ir.lang import (
     barrier,
     device,
+    i32,
     local_id,
+    load_vector,
     select,
     static_range,
+    store_vector,
     subgroup_id,
     subgroup_lane,
     subgroup_shuffle_xor,
-    type_of,
+    vec,
     workgroup_array,
 )
 
@@ -48,8 +51,8 @@ def subgroup_combine(value, combine, SUBGROUP):
 
 
 @device
-def block_reduce(value, combine, BLOCK, SUBGROUP):
-    """`value` combined over a workgroup of BLOCK invocations in x; every invocation gets it.
+def block_reduce(value, combine, T, BLOCK, SUBGROUP):
+    """`value`, a T, combined over a workgroup of BLOCK invocations in x; every invocation gets it.
 
     The order is fixed by BLOCK and SUBGROUP, so a result is reproducible bit for bit. Contains
     barriers unless BLOCK = SUBGROUP.
@@ -59,7 +62,7 @@ def block_reduce(value, combine, BLOCK, SUBGROUP):
         value = subgroup_combine(value, combine, SUBGROUP)
     elif SUBGROUP > 1:
         value = subgroup_combine(value, combine, SUBGROUP)
-        partial = workgroup_array(type_of(value), BLOCK // SUBGROUP)
+        partial = workgroup_array(T, BLOCK // SUBGROUP)
         if subgroup_lane() == 0:
             partial[subgroup_id()] = value
         barrier()
@@ -68,7 +71,7 @@ def block_reduce(value, combine, BLOCK, SUBGROUP):
             value = combine(value, partial[other])
         barrier()
     else:
-        tile = workgroup_array(type_of(value), BLOCK)
+        tile = workgroup_array(T, BLOCK)
         tile[lid] = value
         barrier()
         half = BLOCK // 2
@@ -93,7 +96,7 @@ def better(value, index, other, other_index):
 
 
 @device
-def block_argmax(value, index, BLOCK, SUBGROUP):
+def block_argmax(value, index, T, BLOCK, SUBGROUP):
     """The greatest (value, index) pair over a workgroup, the least index where values are equal.
 
     Gives the pair to every invocation; index -1 where no invocation had one.
@@ -108,8 +111,8 @@ def block_argmax(value, index, BLOCK, SUBGROUP):
                 value = select(take, other, value)
                 index = select(take, other_index, index)
     if BLOCK != SUBGROUP:
-        values = workgroup_array(type_of(value), BLOCK)
-        indices = workgroup_array(type_of(index), BLOCK)
+        values = workgroup_array(T, BLOCK)
+        indices = workgroup_array(i32, BLOCK)
         values[lid] = value
         indices[lid] = index
         barrier()
@@ -127,3 +130,39 @@ def block_argmax(value, index, BLOCK, SUBGROUP):
         index = indices[0]
         barrier()
     return value, index
+
+
+@device
+def load(memory, i, VEC):
+    """Element i for VEC = 1, else elements VEC*i .. VEC*i + VEC - 1 as a vector."""
+    if VEC == 1:
+        return memory[i]
+    return load_vector(memory, i, VEC)
+
+
+@device
+def store(memory, i, value, VEC):
+    """The counterpart of `load`."""
+    if VEC == 1:
+        memory[i] = value
+    else:
+        store_vector(memory, i, value)
+
+
+@device
+def across(value, combine, VEC):
+    """The lanes of a vector of VEC (or a scalar, VEC = 1) combined from left to right."""
+    if VEC == 1:
+        return value
+    total = value[0]
+    for lane in static_range(1, VEC):
+        total = combine(total, value[lane])
+    return total
+
+
+@device
+def zeros(T, VEC):
+    """A zero of T, or a vector of VEC zeros."""
+    if VEC == 1:
+        return T(0)
+    return vec(T, VEC)(0)

@@ -11,6 +11,7 @@ from ..ir.lang import (
     Read,
     Write,
     convert,
+    device,
     f32,
     group_id,
     i32,
@@ -18,9 +19,26 @@ from ..ir.lang import (
     local_id,
     sqrt,
 )
-from .common import add, block_reduce
+from .common import across, add, block_reduce, load, store, zeros
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, least, normal, u
 from .reduction import terms
+
+
+@device
+def rmsnorm_row(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC):
+    """One row by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
+    n = cols // VEC
+    base = group_id(0) * n
+    lid = local_id(0)
+    squares = zeros(f32, VEC)
+    for c in range(lid, n, BLOCK):
+        v = convert(load(x, base + c, VEC), f32)
+        squares = squares + v * v
+    total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
+    scale = 1 / sqrt(total / convert(cols, f32) + eps)
+    for c in range(lid, n, BLOCK):
+        v = convert(load(x, base + c, VEC), f32) * scale
+        store(y, base + c, convert(v * convert(load(weight, c, VEC), f32), T), VEC)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // cols, 1, 1))
@@ -34,18 +52,36 @@ def rmsnorm(
     T: DType = f32,
     BLOCK: int = 256,
     SUBGROUP: int = 1,
+    VEC: int = 1,
 ):
     """y[r, :] = x[r, :] / sqrt(mean(x[r, :]**2) + eps) * weight, in f32 (Zhang and Sennrich)."""
-    base = group_id(0) * cols
+    if VEC > 1 and cols % VEC == 0:
+        rmsnorm_row(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC)
+    else:
+        rmsnorm_row(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, 1)
+
+
+@device
+def layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC):
+    """One row by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
+    count = cols // VEC
+    base = group_id(0) * count
     lid = local_id(0)
-    total = f32(0)
-    for c in range(lid, cols, BLOCK):
-        v = convert(x[base + c], f32)
-        total += v * v
-    total = block_reduce(total, add, BLOCK, SUBGROUP)
-    scale = 1 / sqrt(total / convert(cols, f32) + eps)
-    for c in range(lid, cols, BLOCK):
-        y[base + c] = convert(convert(x[base + c], f32) * scale * convert(weight[c], f32), T)
+    n = convert(cols, f32)
+    sums = zeros(f32, VEC)
+    squares = zeros(f32, VEC)
+    for c in range(lid, count, BLOCK):
+        sums = sums + convert(load(x, base + c, VEC), f32)
+    mean = block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP) / n
+    for c in range(lid, count, BLOCK):
+        d = convert(load(x, base + c, VEC), f32) - mean
+        squares = squares + d * d
+    total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
+    scale = 1 / sqrt(total / n + eps)
+    for c in range(lid, count, BLOCK):
+        d = (convert(load(x, base + c, VEC), f32) - mean) * scale
+        scaled = d * convert(load(weight, c, VEC), f32) + convert(load(bias, c, VEC), f32)
+        store(y, base + c, convert(scaled, T), VEC)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // cols, 1, 1))
@@ -60,26 +96,16 @@ def layernorm(
     T: DType = f32,
     BLOCK: int = 256,
     SUBGROUP: int = 1,
+    VEC: int = 1,
 ):
     """y[r, :] = (x[r, :] - mean) / sqrt(var + eps) * weight + bias, in f32 (Ba, Kiros, Hinton).
 
     The variance is that of the differences from the mean (two passes), so it does not cancel.
     """
-    base = group_id(0) * cols
-    lid = local_id(0)
-    n = convert(cols, f32)
-    total = f32(0)
-    for c in range(lid, cols, BLOCK):
-        total += convert(x[base + c], f32)
-    mean = block_reduce(total, add, BLOCK, SUBGROUP) / n
-    squares = f32(0)
-    for c in range(lid, cols, BLOCK):
-        d = convert(x[base + c], f32) - mean
-        squares += d * d
-    scale = 1 / sqrt(block_reduce(squares, add, BLOCK, SUBGROUP) / n + eps)
-    for c in range(lid, cols, BLOCK):
-        d = (convert(x[base + c], f32) - mean) * scale
-        y[base + c] = convert(d * convert(weight[c], f32) + convert(bias[c], f32), T)
+    if VEC > 1 and cols % VEC == 0:
+        layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC)
+    else:
+        layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, 1)
 
 
 def _shapes() -> tuple[tuple[int, int], ...]:

@@ -62,7 +62,7 @@ def reduce_rows(
         total = convert(0, ACC)
         for c in range(lid, cols, BLOCK):
             total += convert(x[base + c], ACC)
-        total = block_reduce(total, add, BLOCK, SUBGROUP)
+        total = block_reduce(total, add, ACC, BLOCK, SUBGROUP)
         if OP == "mean":
             total = total / convert(cols, ACC)
         if lid == 0:
@@ -75,9 +75,9 @@ def reduce_rows(
             else:
                 best = min(best, convert(x[base + c], ACC))
         if OP == "max":
-            best = block_reduce(best, greater, BLOCK, SUBGROUP)
+            best = block_reduce(best, greater, ACC, BLOCK, SUBGROUP)
         else:
-            best = block_reduce(best, lesser, BLOCK, SUBGROUP)
+            best = block_reduce(best, lesser, ACC, BLOCK, SUBGROUP)
         if lid == 0:
             y[row] = best
 
@@ -107,7 +107,7 @@ def reduce_partials(
         total = convert(0, ACC)
         for i in range(first + lid, last, BLOCK):
             total += convert(x[i], ACC)
-        total = block_reduce(total, add, BLOCK, SUBGROUP)
+        total = block_reduce(total, add, ACC, BLOCK, SUBGROUP)
         if OP == "mean":
             total = total / convert(len(x), ACC)
         if lid == 0:
@@ -120,9 +120,9 @@ def reduce_partials(
             else:
                 best = min(best, convert(x[i], ACC))
         if OP == "max":
-            best = block_reduce(best, greater, BLOCK, SUBGROUP)
+            best = block_reduce(best, greater, ACC, BLOCK, SUBGROUP)
         else:
-            best = block_reduce(best, lesser, BLOCK, SUBGROUP)
+            best = block_reduce(best, lesser, ACC, BLOCK, SUBGROUP)
         if lid == 0:
             partials[group] = best
 

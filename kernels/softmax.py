@@ -11,17 +11,42 @@ from ..ir.lang import (
     Read,
     ReadWrite,
     convert,
+    device,
     exp,
     f32,
     group_id,
     i32,
     kernel,
     local_id,
-    lowest,
 )
-from .common import add, block_reduce, greater
+from .common import across, add, block_reduce, greater, load, store, zeros
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, least, normal, u
 from .reduction import terms
+
+
+@device
+def softmax_row(x, y, cols, T, BLOCK, SUBGROUP, VEC):
+    """One row by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
+    n = cols // VEC
+    base = group_id(0) * n
+    lid = local_id(0)
+    tops = convert(load(x, base + min(lid, n - 1), VEC), f32)
+    for c in range(lid + BLOCK, n, BLOCK):
+        tops = max(tops, convert(load(x, base + c, VEC), f32))
+    top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
+    sums = zeros(f32, VEC)
+    for c in range(lid, n, BLOCK):
+        e = exp(convert(load(x, base + c, VEC), f32) - top)
+        if T == f32:
+            store(y, base + c, e, VEC)
+        sums = sums + e
+    scale = 1 / block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP)
+    for c in range(lid, n, BLOCK):
+        if T == f32:
+            store(y, base + c, load(y, base + c, VEC) * scale, VEC)
+        else:
+            e = exp(convert(load(x, base + c, VEC), f32) - top)
+            store(y, base + c, convert(e * scale, T), VEC)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // cols, 1, 1))
@@ -33,30 +58,16 @@ def softmax(
     T: DType = f32,
     BLOCK: int = 256,
     SUBGROUP: int = 1,
+    VEC: int = 1,
 ):
     """y[r, :] = exp(x[r, :] - max) / sum of them, in f32; x and y are row-major.
 
     Where T is f32 the exponentials are kept in y between the passes, else computed twice.
     """
-    base = group_id(0) * cols
-    lid = local_id(0)
-    best = lowest(f32)
-    for c in range(lid, cols, BLOCK):
-        best = max(best, convert(x[base + c], f32))
-    best = block_reduce(best, greater, BLOCK, SUBGROUP)
-    total = f32(0)
-    for c in range(lid, cols, BLOCK):
-        e = exp(convert(x[base + c], f32) - best)
-        if T == f32:
-            y[base + c] = e
-        total += e
-    total = block_reduce(total, add, BLOCK, SUBGROUP)
-    scale = 1 / total
-    for c in range(lid, cols, BLOCK):
-        if T == f32:
-            y[base + c] = y[base + c] * scale
-        else:
-            y[base + c] = convert(exp(convert(x[base + c], f32) - best) * scale, T)
+    if VEC > 1 and cols % VEC == 0:
+        softmax_row(x, y, cols, T, BLOCK, SUBGROUP, VEC)
+    else:
+        softmax_row(x, y, cols, T, BLOCK, SUBGROUP, 1)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
