@@ -1,0 +1,183 @@
+"""Checking the arguments of a launch and turning them into bindings and bit patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir.core import Param
+from .errors import ArgumentError, LimitExceeded, StateError
+from .hazards import Binding, overlap
+from .launch import Command, LoadedKernel
+from .memory import Array, Buffer, scalar_value_bits
+
+# What turns a host array into a binding; None where only device buffers are taken.
+HostBinder = Callable[[Param, Array], Binding]
+
+
+def positional(kernel: LoadedKernel, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """All arguments in the order of the parameters; ArgumentError on any that is odd or missing."""
+    names = [p.name for p in kernel.params]
+    given = dict(zip(names, args, strict=False))
+    unknown = [n for n in named if n not in names]
+    twice = [n for n in named if n in given]
+    missing = [n for n in names if n not in given and n not in named]
+    if len(args) > len(names) or unknown or twice or missing:
+        problems = [
+            *([f"{len(args)} positional arguments"] if len(args) > len(names) else []),
+            *(f"no parameter {n}" for n in unknown),
+            *(f"{n} given twice" for n in twice),
+            *(f"{n} is missing" for n in missing),
+        ]
+        raise ArgumentError(
+            "wrong arguments: " + ", ".join(problems),
+            where=f"kernel {kernel.name}",
+            expected=f"{len(names)} ({', '.join(map(_describe, kernel.params))})",
+        )
+    given.update(named)
+    return [given[n] for n in names]
+
+
+def _describe(param: Param) -> str:
+    access = f" {param.access.value}" if param.kind == "buffer" else ""
+    return f"{param.name}: {param.dtype} {param.kind}{access}"
+
+
+def bind(
+    kernel: LoadedKernel, args: Sequence[Any], grid: Any, host: HostBinder | None = None
+) -> Command:
+    """The command of a launch with these arguments, in the order of the parameters.
+
+    Raises ArgumentError, StateError (freed, or of another device) and LimitExceeded.
+    """
+    bindings: list[Binding] = []
+    scalars: list[int] = []
+    values: dict[str, Any] = {}
+    for position, (param, value) in enumerate(zip(kernel.params, args, strict=True)):
+        if param.is_memory:
+            bindings.append(_binding(kernel, position, value, host))
+        else:
+            scalars.append(scalar_value_bits(value, param.dtype, kernel.place(position)))
+            values[param.name] = value
+    if any(b.writes for b in bindings):
+        _check_overlap(kernel, bindings)
+    fixed = tuple(bindings)
+    sizes = kernel.launch_grid(fixed, values, grid)
+    return Command(kernel, fixed, tuple(scalars), sizes)
+
+
+def _binding(
+    kernel: LoadedKernel, position: int, value: Any, host: HostBinder | None
+) -> Binding:
+    param = kernel.params[position]
+    if isinstance(value, Buffer):
+        binding = _buffer_binding(kernel, position, value)
+    elif host is not None and isinstance(value, np.ndarray):
+        check_array(value, param, kernel.place(position))
+        binding = host(param, value)
+    else:
+        takes = "a numpy array or a Buffer" if host else "a Buffer of this device"
+        raise ArgumentError(
+            "wrong type",
+            where=kernel.place(position),
+            expected=f"{takes} of {param.dtype}",
+            got=type(value).__name__,
+            do="" if host else "upload it first",
+        )
+    limits = kernel.device.capabilities.limits
+    if binding.count > kernel.index.max:
+        raise LimitExceeded(
+            f"index {kernel.index}",
+            kernel.index.max,
+            binding.count,
+            kernel.place(position),
+            "split the buffer or build the kernel with INDEX=i64",
+        )
+    if binding.nbytes > limits.binding_bytes:
+        raise LimitExceeded(
+            "bytes of a binding", limits.binding_bytes, binding.nbytes, kernel.place(position)
+        )
+    return binding
+
+
+def _buffer_binding(kernel: LoadedKernel, position: int, buffer: Buffer) -> Binding:
+    param, device = kernel.params[position], kernel.device
+    if buffer.device is not device:
+        raise StateError(
+            "buffer of another device",
+            where=kernel.place(position),
+            expected=device.name,
+            got=buffer.device.name,
+        )
+    if buffer.dtype != param.dtype:
+        raise ArgumentError(
+            "wrong dtype",
+            where=kernel.place(position),
+            expected=str(param.dtype),
+            got=str(buffer.dtype),
+        )
+    if param.kind == "slot" and buffer.count < 1:
+        raise ArgumentError("an empty slot", where=kernel.place(position), expected="one element")
+    alignment = device.capabilities.offset_alignment
+    if buffer.offset % alignment and buffer.count:
+        raise ArgumentError(
+            "misaligned view",
+            where=kernel.place(position),
+            expected=f"an offset that is a multiple of {alignment} bytes",
+            got=str(buffer.offset),
+            do="start the view elsewhere or copy it to a buffer of its own",
+        )
+    return make_binding(device, param, buffer)
+
+
+def make_binding(device: Any, param: Param, buffer: Buffer) -> Binding:
+    """A binding of a checked buffer; an empty one is bound to the device's dummy."""
+    reads, writes = param.access.reads, param.access.writes
+    allocation = buffer.allocation
+    if not buffer.count:
+        return Binding(device._dummy(), 0, 0, 0, reads, writes)
+    count = 1 if param.kind == "slot" else buffer.count
+    return Binding(allocation, buffer.offset, count * buffer.dtype.bytes, count, reads, writes)
+
+
+def check_array(array: Array, param: Param, where: str) -> None:
+    """ArgumentError unless the array can stand for a buffer parameter as it is."""
+    if array.dtype != param.dtype.storage:
+        raise ArgumentError(
+            "wrong dtype",
+            where=where,
+            expected=f"{param.dtype} (numpy {param.dtype.storage})",
+            got=str(array.dtype),
+            do="convert it with .astype",
+        )
+    if not array.flags.c_contiguous:
+        raise ArgumentError(
+            "array is not contiguous",
+            where=where,
+            expected="C order without gaps",
+            got=f"strides {array.strides} of shape {array.shape}",
+            do="pass numpy.ascontiguousarray(array)",
+        )
+    if param.access.writes and not array.flags.writeable:
+        raise ArgumentError(
+            "array is read-only", where=where, expected="a writeable array: the kernel writes it"
+        )
+
+
+def _check_overlap(kernel: LoadedKernel, bindings: Sequence[Binding]) -> None:
+    params = kernel.memory
+    for i, a in enumerate(bindings):
+        for j in range(i):
+            b = bindings[j]
+            if not (a.writes or b.writes) or not overlap(a, b):
+                continue
+            if params[i].may_alias and params[j].may_alias:
+                continue
+            raise ArgumentError(
+                f"buffers {params[j].name} and {params[i].name} overlap",
+                where=f"kernel {kernel.name}",
+                expected="separate memory, because the kernel writes one of them",
+                do="pass a copy, or declare both parameters may_alias in the kernel",
+            )

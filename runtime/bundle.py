@@ -1,0 +1,266 @@
+"""Opening a bundle and choosing artifacts from it.
+
+A bundle is a directory with `bundle.json`:
+    {"schema": 1, "digest": sha256 of the canonical JSON of entries, "entries": [entry...]}
+    entry: {"manifest": {...}, "path": file relative to the bundle, "sites": [{file,line,column}...]}
+Entries of one kernel, specialization and target stand in the declared order of preference. The
+digest is checked when the bundle is opened, size and sha256 of an artifact before its bytes are
+handed to a driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..ir.core import Loc
+from ..ir.targets import Capabilities
+from ..store.manifest import SCHEMA, Manifest, ManifestError
+from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
+from .refusal import Lack, Refusal
+
+INDEX = "bundle.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """An entry of a bundle. locs: places of the fault sites in the kernel source, or empty."""
+
+    manifest: Manifest
+    file: Path
+    locs: tuple[Loc | None, ...] = ()
+
+    def read(self) -> bytes:
+        """The artifact's bytes; ArtifactMissing or ArtifactCorrupt where they are not as stated."""
+        try:
+            blob = self.file.read_bytes()
+        except FileNotFoundError as error:
+            raise ArtifactMissing(
+                "no such file", where=str(self.file), do="rebuild the bundle with scons"
+            ) from error
+        except OSError as error:
+            raise ArtifactMissing(f"cannot be read: {error}", where=str(self.file)) from error
+        manifest = self.manifest
+        if len(blob) != manifest.size:
+            raise ArtifactCorrupt(
+                "artifact of wrong size",
+                where=str(self.file),
+                expected=f"{manifest.size} bytes",
+                got=f"{len(blob)} bytes",
+                do="rebuild or fetch the bundle again",
+            )
+        digest = hashlib.sha256(blob).hexdigest()
+        if digest != manifest.sha256:
+            raise ArtifactCorrupt(
+                "artifact with wrong content",
+                where=str(self.file),
+                expected=f"sha256 {manifest.sha256}",
+                got=digest,
+                do="rebuild or fetch the bundle again",
+            )
+        return blob
+
+
+class Bundle:
+    """An opened bundle: its entries by kernel and specialization."""
+
+    def __init__(self, root: Path, entries: list[dict[str, Any]], digest: str) -> None:
+        self.root, self.digest = root, digest
+        self._entries: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for entry in entries:
+            manifest = entry["manifest"]
+            key = (manifest["kernel"], manifest["specialization"])
+            self._entries.setdefault(key, []).append(entry)
+        self._artifacts: dict[tuple[str, str], tuple[Artifact, ...]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._entries.values()))
+
+    def __iter__(self) -> Iterator[Artifact]:
+        """Every artifact, grouped by kernel and specialization."""
+        for kernel, specialization in self._entries:
+            yield from self.artifacts(kernel, specialization)
+
+    def kernels(self) -> dict[str, tuple[str, ...]]:
+        """The specializations of each kernel."""
+        found: dict[str, list[str]] = {}
+        for kernel, specialization in self._entries:
+            found.setdefault(kernel, []).append(specialization)
+        return {kernel: tuple(names) for kernel, names in found.items()}
+
+    def artifacts(self, kernel: str, specialization: str) -> tuple[Artifact, ...]:
+        """All artifacts of one specialization; ArtifactMissing names what there is."""
+        key = (kernel, specialization)
+        if key not in self._artifacts:
+            if key not in self._entries:
+                raise self._missing(kernel, specialization)
+            self._artifacts[key] = tuple(self._artifact(e) for e in self._entries[key])
+        return self._artifacts[key]
+
+    def specialization(self, kernel: str) -> str:
+        """The only specialization of a kernel; ArtifactMissing where there are none or several."""
+        names = self.kernels().get(kernel, ())
+        if len(names) != 1:
+            raise self._missing(kernel, "")
+        return names[0]
+
+    def select(
+        self, kernel: str, specialization: str, capabilities: Capabilities
+    ) -> Artifact | Refusal:
+        """The first variant, in the device's order of targets, that the device can run."""
+        artifacts = self.artifacts(kernel, specialization)
+        lacks = []
+        for target in capabilities.targets:
+            variants = [a for a in artifacts if a.manifest.target == target]
+            for number, artifact in enumerate(variants):
+                missing = lacking(artifact.manifest, capabilities)
+                if not missing:
+                    return artifact
+                lacks.append(Lack(target, number, missing))
+        built = tuple(sorted({a.manifest.target for a in artifacts}))
+        device = f"{capabilities.device} ({capabilities.name})"
+        return Refusal(
+            kernel, specialization, device, capabilities.targets, built, tuple(lacks)
+        )
+
+    def _artifact(self, entry: dict[str, Any]) -> Artifact:
+        file = self.root / entry["path"]
+        try:
+            manifest = Manifest.from_dict(entry["manifest"], str(file))
+        except ManifestError as error:
+            raise ManifestInvalid(str(error)) from error
+        locs = tuple(
+            Loc(site["file"], site["line"], site["column"]) if site else None
+            for site in entry["sites"]
+        )
+        return Artifact(manifest, file, locs)
+
+    def _missing(self, kernel: str, specialization: str) -> ArtifactMissing:
+        names = self.kernels()
+        if kernel not in names:
+            known = ", ".join(sorted(names)) or "nothing"
+            return ArtifactMissing(f"no kernel {kernel!r}; it has {known}", where=str(self.root))
+        known = ", ".join(names[kernel])
+        what = f"no specialization {specialization!r}" if specialization else "several specializations"
+        return ArtifactMissing(
+            f"{what} of kernel {kernel}", where=str(self.root), expected=f"one of {known}"
+        )
+
+
+def lacking(manifest: Manifest, capabilities: Capabilities) -> tuple[str, ...]:
+    """What an artifact needs and a device has not, in words."""
+    missing = [f"feature {f}" for f in manifest.requires if f not in capabilities.features]
+    limits = capabilities.limits
+    if manifest.subgroup is not None and manifest.subgroup not in capabilities.subgroup_sizes:
+        sizes = ", ".join(map(str, capabilities.subgroup_sizes)) or "none"
+        missing.append(f"subgroups of {manifest.subgroup} (the device has {sizes})")
+    x, y, z = manifest.workgroup
+    buffers = sum(p.kind != "scalar" for p in manifest.params) + bool(manifest.sites)
+    needs = [
+        ("invocations in a workgroup", x * y * z, limits.workgroup_invocations),
+        *(
+            (f"workgroup size in {axis}", size, limit)
+            for axis, size, limit in zip("xyz", (x, y, z), limits.workgroup_size, strict=True)
+        ),
+        ("bytes of workgroup memory", manifest.shared_bytes, limits.shared_bytes),
+        ("buffers", buffers, limits.buffers),
+    ]
+    missing += [f"{need} {what} (limit {limit})" for what, need, limit in needs if need > limit]
+    return tuple(missing)
+
+
+def canonical(entries: list[dict[str, Any]]) -> bytes:
+    """The bytes over which a bundle's digest is taken."""
+    return json.dumps(entries, sort_keys=True, separators=(",", ":")).encode()
+
+
+def open_bundle(path: str | Path) -> Bundle:
+    """Open the bundle in directory `path` (or its `bundle.json`) and check its digest.
+
+    Raises ArtifactMissing (no such file), ArtifactCorrupt (not JSON, wrong digest) and
+    ManifestInvalid (another schema, missing or unknown fields).
+    """
+    file = Path(path)
+    if file.name != INDEX:
+        file = file / INDEX
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise ArtifactMissing(
+            f"no bundle: {error.strerror or error}", where=str(file), do="build it with scons"
+        ) from error
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8
+        raise ArtifactCorrupt(f"not JSON ({error})", where=str(file)) from error
+    entries = _entries(data, str(file))
+    digest = hashlib.sha256(canonical(entries)).hexdigest()
+    if digest != data["digest"]:
+        raise ArtifactCorrupt(
+            "bundle with wrong content",
+            where=str(file),
+            expected=f"digest {data['digest']}",
+            got=digest,
+            do="rebuild or fetch the bundle again",
+        )
+    return Bundle(file.parent, entries, digest)
+
+
+def _entries(data: Any, where: str) -> list[dict[str, Any]]:
+    """The entries of a decoded bundle, once their outer form is right."""
+    if not isinstance(data, dict) or "schema" not in data:
+        raise ManifestInvalid("not a bundle: expected an object with a schema", where=where)
+    if data["schema"] != SCHEMA:
+        raise ManifestInvalid(
+            "bundle of another schema",
+            where=where,
+            expected=str(SCHEMA),
+            got=repr(data["schema"]),
+            do="rebuild the bundle or install the matching gristmill",
+        )
+    if data.keys() != {"schema", "entries", "digest"} or not isinstance(data["entries"], list):
+        raise ManifestInvalid(
+            "wrong fields of a bundle",
+            where=where,
+            expected="schema, entries, digest",
+            got=", ".join(sorted(data)),
+        )
+    for number, entry in enumerate(data["entries"]):
+        _check_entry(entry, f"{where}: entry {number}")
+    return list(data["entries"])
+
+
+def _check_entry(entry: Any, where: str) -> None:
+    if not isinstance(entry, dict) or entry.keys() != {"manifest", "path", "sites"}:
+        raise ManifestInvalid("wrong fields", where=where, expected="manifest, path, sites")
+    manifest, path, sites = entry["manifest"], entry["path"], entry["sites"]
+    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
+        got = manifest.get("schema") if isinstance(manifest, dict) else type(manifest).__name__
+        raise ManifestInvalid(
+            "manifest of another schema",
+            where=where,
+            expected=str(SCHEMA),
+            got=repr(got),
+            do="rebuild the bundle or install the matching gristmill",
+        )
+    for name in ("kernel", "specialization"):
+        if not isinstance(manifest.get(name), str):
+            raise ManifestInvalid(f"manifest without a {name}", where=where)
+    if not isinstance(path, str) or Path(path).is_absolute() or ".." in Path(path).parts:
+        raise ManifestInvalid("path must be relative and inside", where=where, got=repr(path))
+    if not isinstance(sites, list) or not all(map(_is_site, sites)):
+        raise ManifestInvalid("sites must be a list of file, line and column", where=where)
+
+
+def _is_site(site: Any) -> bool:
+    return site is None or (
+        isinstance(site, dict)
+        and site.keys() == {"file", "line", "column"}
+        and isinstance(site["file"], str)
+        and isinstance(site["line"], int)
+        and isinstance(site["column"], int)
+    )

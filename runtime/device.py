@@ -1,0 +1,402 @@
+"""The device contract: what callers use of every device, and what each driver provides.
+
+A device may be used from several threads: one lock per device, calls take turns. Work runs in the
+order in which it was submitted. Every wait is bounded; a `Poisoned` error ends the device's life.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir.dtypes import DType
+from ..ir.targets import Capabilities
+from . import lifetime
+from .arguments import bind, positional
+from .bundle import Artifact, Bundle
+from .errors import ArgumentError, LimitExceeded, OutOfMemory, Poisoned, Refused, StateError
+from .faults import FaultTable, Words
+from .host import HostArguments
+from .launch import Command, LoadedKernel
+from .memory import Allocation, Array, Buffer, MemoryReport, Slot, as_dtype, as_shape
+from .memory import GRANULE, padded, scalar_array
+from .recording import Recording
+from .refusal import Refusal
+
+WAIT_SECONDS = 600.0
+
+P = ParamSpec("P")
+R = TypeVar("R")
+D = TypeVar("D", bound="Device")
+
+
+def entry(method: Callable[Concatenate[D, P], R]) -> Callable[Concatenate[D, P], R]:
+    """A call of the contract: takes the lock, refuses a dead device, notes what poisons it."""
+
+    @functools.wraps(method)
+    def call(self: D, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            if self._dead is not None or self._closed:
+                self._refuse()
+            try:
+                return method(self, *args, **kwargs)
+            except Poisoned as error:
+                self._poison(error)
+                raise
+
+    return call
+
+
+class Device(ABC):
+    """A device that runs artifacts. Use it as a context manager or call `close`.
+
+    name: as given to `open_device`. timeout: seconds that every wait may take unless it says so.
+    """
+
+    def __init__(self, name: str, capabilities: Capabilities, timeout: float = WAIT_SECONDS) -> None:
+        self.name, self.capabilities, self.timeout = name, capabilities, timeout
+        self._lock = threading.RLock()
+        self._dead: Poisoned | None = None
+        self._closed = False
+        self._garbage: deque[tuple[Any, int]] = deque()
+        self._live = self._peak = 0
+        self._faults = FaultTable()
+        self._kernels: dict[tuple[str, str], LoadedKernel] = {}
+        self._empty: Allocation | None = None
+        lifetime.opened(self)
+
+    # what callers use
+
+    @entry
+    def allocate(self, shape: int | Sequence[int], dtype: DType | str | npt.DTypeLike) -> Buffer:
+        """A buffer with undefined contents. Raises OutOfMemory, LimitExceeded, ArgumentError."""
+        kind, sizes = as_dtype(dtype), as_shape(shape)
+        nbytes = functools.reduce(int.__mul__, sizes, kind.bytes)
+        return Buffer(self._reserve(nbytes), 0, sizes, kind)
+
+    @entry
+    def upload(self, array: Array, dtype: DType | str | None = None) -> Buffer:
+        """A buffer with the array's contents; `dtype` "bf16" takes an array of uint16."""
+        source = np.ascontiguousarray(array).reshape(np.shape(array))
+        buffer = self.allocate(source.shape, as_dtype(source.dtype if dtype is None else dtype))
+        self.write(buffer, source)
+        return buffer
+
+    @entry
+    def write(self, buffer: Buffer, array: Array) -> None:
+        """Replace a buffer's contents; ordered after all work submitted before."""
+        self._own(buffer)
+        source = np.ascontiguousarray(array)
+        if source.dtype != buffer.dtype.storage or source.size != buffer.count:
+            raise ArgumentError(
+                "array does not fit the buffer",
+                where=repr(buffer),
+                expected=f"{buffer.count} elements of {buffer.dtype.storage}",
+                got=f"{source.size} of {source.dtype}",
+            )
+        if source.size:
+            self._write(buffer.allocation.handle, buffer.offset, _bytes(source))
+
+    @entry
+    def download(self, buffer: Buffer) -> Array:
+        """The contents once all work submitted before is done; raises what `synchronize` does."""
+        self._own(buffer)
+        self.synchronize()
+        result = np.empty(buffer.shape, buffer.dtype.storage)
+        if result.size:
+            self._read(buffer.allocation.handle, buffer.offset, _bytes(result))
+        return result
+
+    @entry
+    def slot(self, dtype: DType | str, value: float = 0) -> Slot:
+        """A slot: a value in device memory that launches and replays read when they run."""
+        kind = as_dtype(dtype)
+        slot = Slot(self._reserve(kind.bytes), 0, (1,), kind)
+        self.write(slot, scalar_array(value, kind, repr(slot)))
+        return slot
+
+    @entry
+    def load(self, bundle: Bundle, kernel: str, specialization: str | None = None) -> LoadedKernel:
+        """The kernel from the best artifact for this device; the same again for a second call.
+
+        Raises Refused (no variant fits), ArtifactMissing, ArtifactCorrupt, ManifestInvalid.
+        """
+        if specialization is None:
+            specialization = bundle.specialization(kernel)
+        found = bundle.select(kernel, specialization, self.capabilities)
+        if isinstance(found, Refusal):
+            raise Refused(found)
+        key = (found.manifest.sha256, found.manifest.to_json())
+        if key not in self._kernels:
+            loaded = LoadedKernel(self, found, self._load(found, found.read()))
+            loaded.faults = self._faults.reserve([(loaded, None)])
+            self._kernels[key] = loaded
+        return self._kernels[key]
+
+    @entry
+    def launch(self, kernel: LoadedKernel, *args: Any, grid: Any = None, **named: Any) -> None:
+        """Submit one launch with device buffers and scalars; returns before it is done."""
+        command = self._command(kernel, args, named, grid)
+        if command.groups:
+            self._submit(command)
+
+    def record(self, timed: bool = False) -> Recording:
+        """A new recording, open for launches: `with device.record() as r: r.launch(...)`.
+
+        timed: every replay measures its launches (see `timestamps`).
+        """
+        return Recording(self, timed)
+
+    @entry
+    def replay(self, recording: Recording) -> None:
+        """Submit all launches of a recording; returns before they are done."""
+        if recording.device is not self:
+            raise StateError("recording of another device", where=self.name)
+        self._replay(recording.handle)
+
+    @entry
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait until all submitted work is done.
+
+        Raises KernelFault if a launch since the last call faulted, DeviceTimeout after `timeout`
+        seconds (which poisons the device), DeviceLost.
+        """
+        self._wait(self.timeout if timeout is None else timeout)
+        words = self._faults.words
+        if words and (fault := self._faults.explain(self._take_faults(words))):
+            raise fault
+
+    @entry
+    def timestamps(self, recording: Recording) -> npt.NDArray[np.float64]:
+        """Seconds of each launch in the last replay of a timed recording; waits for it."""
+        if not recording.timed:
+            raise StateError("the recording is not timed", do="record it with record(timed=True)")
+        handle = recording.handle
+        self.synchronize()
+        return self._times(handle)
+
+    @entry
+    def memory(self) -> MemoryReport:
+        """Bytes in use and to be had."""
+        self._collect()
+        budget, total, estimated = self._budget()
+        return MemoryReport(self._live, self._peak, budget, total, estimated)
+
+    def close(self) -> None:
+        """Wait for pending work and give everything back; a poisoned device leaks on purpose."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                if self._dead is None:
+                    self._wait(self.timeout)
+            except Poisoned as error:
+                self._poison(error)
+                raise
+            finally:
+                self._closed = True
+                lifetime.closed(self)
+                if self._dead is None:
+                    self._empty = None
+                    self._collect()
+                    self._kernels.clear()
+                    self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<device {self.name}: {self.capabilities.name}>"
+
+    # shared by the drivers
+
+    def _own(self, buffer: Buffer) -> None:
+        if buffer.device is not self:
+            raise StateError(
+                "buffer of another device", expected=self.name, got=buffer.device.name
+            )
+
+    def _command(
+        self, kernel: LoadedKernel, args: Sequence[Any], named: dict[str, Any], grid: Any
+    ) -> Command:
+        if kernel.device is not self:
+            raise StateError(
+                f"kernel {kernel.name} was loaded on another device",
+                expected=self.name,
+                got=kernel.device.name,
+            )
+        return self._based(bind(kernel, positional(kernel, args, named), grid))
+
+    def _based(self, command: Command) -> Command:
+        faults = command.kernel.faults
+        return replace(command, fault_base=faults[0].base) if faults else command
+
+    @entry
+    def _call(
+        self, kernel: LoadedKernel, args: Sequence[Any], named: dict[str, Any], grid: Any
+    ) -> None:
+        host = HostArguments(self, kernel, positional(kernel, args, named))
+        command = self._based(bind(kernel, host.values, grid, host.binding))
+        if command.groups:
+            host.send()
+            self._submit(command)
+        self.synchronize()
+        if command.groups:
+            host.fetch()
+
+    @entry
+    def _set_slot(self, slot: Slot, value: Array) -> None:
+        self._write_in_order(slot.allocation.handle, slot.offset, value.tobytes())
+
+    @entry
+    def _finish(self, recording: Recording, commands: list[Command]) -> Any:
+        """Make the driver's form of a recording and give its launches their fault bits."""
+        sited = [(c.kernel, n) for n, c in enumerate(commands) if c.kernel.manifest.sites]
+        recording.faults = self._faults.reserve(sited)
+        bases = {r.launch: r.base for r in recording.faults}
+        commands = [
+            replace(c, fault_base=bases[n]) if n in bases else c for n, c in enumerate(commands)
+        ]
+        try:
+            return self._record(commands, recording.timed)
+        except BaseException:
+            self._faults.release(recording.faults)
+            raise
+
+    def _forget(self, recording: Recording, handle: Any) -> None:
+        with self._lock:
+            if self._dead is None and not self._closed:
+                self._faults.release(recording.faults)
+                self._drop_recording(handle)
+
+    def _reserve(self, nbytes: int) -> Allocation:
+        """Memory of at least `nbytes`, within limits and budget."""
+        limit = self.capabilities.limits.buffer_bytes
+        if nbytes > limit:
+            raise LimitExceeded("bytes of a buffer", limit, nbytes, self.name)
+        size = padded(nbytes)
+        self._collect()
+        budget, _, _ = self._budget()
+        available = budget - self._live
+        if size > available:
+            raise OutOfMemory(size, max(0, available), self.name)
+        handle = self._allocate(size)
+        self._live += size
+        self._peak = max(self._peak, self._live)
+        return Allocation(self, handle, size)
+
+    def _collect(self) -> None:
+        """Give back the memory of allocations that nobody holds any more."""
+        with self._lock:
+            while self._garbage:
+                handle, nbytes = self._garbage.popleft()
+                if self._dead is None:
+                    self._live -= nbytes
+                    self._release(handle)
+
+    def _dummy(self) -> Allocation:
+        """What empty buffers are bound to."""
+        if self._empty is None:
+            self._empty = self._reserve(GRANULE)
+        return self._empty
+
+    def _refuse(self) -> None:
+        if self._dead is not None:
+            raise type(self._dead)(
+                f"the device is poisoned ({self._dead.what})", where=self.name, do="open it again"
+            )
+        raise StateError("the device is closed", where=self.name)
+
+    def _poison(self, error: Poisoned) -> None:
+        if self._dead is None:
+            self._dead = error
+            self._abandon()
+
+    # what a driver provides; handles are the driver's own objects
+
+    @abstractmethod
+    def _allocate(self, nbytes: int) -> Any:
+        """Memory whose base is 256-byte aligned; OutOfMemory."""
+
+    @abstractmethod
+    def _release(self, handle: Any) -> None:
+        """Take memory back; no submitted work uses it."""
+
+    @abstractmethod
+    def _write(self, handle: Any, offset: int, data: memoryview) -> None:
+        """Copy to the device, ordered after all submitted work."""
+
+    def _write_in_order(self, handle: Any, offset: int, data: bytes) -> None:
+        """Copy a few bytes in queue order, without waiting where the driver can."""
+        self._write(handle, offset, memoryview(data))
+
+    @abstractmethod
+    def _read(self, handle: Any, offset: int, data: memoryview) -> None:
+        """Copy from the device; all submitted work is done."""
+
+    @abstractmethod
+    def _load(self, artifact: Artifact, blob: bytes) -> Any:
+        """Code from checked bytes."""
+
+    @abstractmethod
+    def _submit(self, command: Command) -> None:
+        """Queue one launch of at least one workgroup."""
+
+    @abstractmethod
+    def _record(self, commands: list[Command], timed: bool) -> Any:
+        """Prepare launches for replay."""
+
+    @abstractmethod
+    def _replay(self, handle: Any) -> None:
+        """Queue a prepared recording."""
+
+    @abstractmethod
+    def _drop_recording(self, handle: Any) -> None:
+        """Give back what a recording holds, once no submitted work uses it."""
+
+    @abstractmethod
+    def _times(self, handle: Any) -> npt.NDArray[np.float64]:
+        """Seconds per launch of the last replay, which is done."""
+
+    @abstractmethod
+    def _wait(self, timeout: float) -> None:
+        """Wait for all submitted work; raises DeviceTimeout, DeviceLost."""
+
+    @abstractmethod
+    def _take_faults(self, words: int) -> Words:
+        """The first `words` words of the fault bitmap, which are cleared; no work is pending."""
+
+    @abstractmethod
+    def _budget(self) -> tuple[int, int, bool]:
+        """Bytes this device may hold, bytes there are, whether the first is estimated."""
+
+    def _adopt(self, array: Array) -> Any:
+        """A handle on host memory that the device uses in place; None where it cannot."""
+        return None
+
+    @abstractmethod
+    def _abandon(self) -> None:
+        """The device is poisoned: leak what pending work may touch."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Give everything back; no work is pending."""
+
+
+def _bytes(array: Array) -> memoryview:
+    """The bytes of a C-contiguous array with at least one element."""
+    return memoryview(array.reshape(-1).view(np.uint8)).cast("B")

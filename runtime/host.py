@@ -1,0 +1,116 @@
+"""Numpy arrays as arguments of a synchronous call: used in place, or copied there and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir.core import Param
+from .arguments import check_array
+from .errors import ArgumentError
+from .hazards import Binding
+from .launch import LoadedKernel
+from .memory import Allocation, Array, scalar_array
+
+if TYPE_CHECKING:
+    from .device import Device
+
+
+@dataclass(slots=True)
+class _Region:
+    """Host bytes lo..hi that arrays of one call share, and the memory that stands for them."""
+
+    lo: int
+    hi: int
+    arrays: list[tuple[Param, Array]] = field(default_factory=list)
+    allocation: Allocation | None = None
+    adopted: bool = False
+
+
+class HostArguments:
+    """The arrays of one call. Arrays that overlap on the host overlap on the device, too.
+
+    values: the arguments with scalars for slots turned into arrays. `binding` serves
+    `arguments.bind`; `send` before the launch and `fetch` after it copy what was not adopted.
+    """
+
+    def __init__(self, device: Device, kernel: LoadedKernel, values: list[Any]) -> None:
+        self.device, self.kernel = device, kernel
+        self.values = [self._slot(n, value) for n, value in enumerate(values)]
+        self._regions: list[_Region] = []
+        for position, (param, value) in enumerate(zip(kernel.params, self.values, strict=True)):
+            if param.is_memory and isinstance(value, np.ndarray):
+                check_array(value, param, kernel.place(position))
+                if value.size:
+                    self._add(param, value)
+
+    def binding(self, param: Param, array: Array) -> Binding:
+        """Where an array of this call lies on the device."""
+        reads, writes = param.access.reads, param.access.writes
+        if not array.size:
+            return Binding(self.device._dummy(), 0, 0, 0, reads, writes)
+        address = array.ctypes.data
+        region = next(r for r in self._regions if r.lo <= address < r.hi)
+        offset = address - region.lo
+        alignment = self.device.capabilities.offset_alignment
+        if offset % alignment:
+            raise ArgumentError(
+                f"array {param.name} overlaps another one at an odd distance",
+                where=f"kernel {self.kernel.name}",
+                expected=f"a multiple of {alignment} bytes",
+                got=str(offset),
+                do="pass a copy",
+            )
+        if region.allocation is None:
+            region.allocation = self._place(region)
+        count = 1 if param.kind == "slot" else array.size
+        return Binding(region.allocation, offset, count * param.dtype.bytes, count, reads, writes)
+
+    def send(self) -> None:
+        """Copy arrays to the device. Written ones too: a kernel may leave elements alone."""
+        for region in self._copied():
+            for _, array in region.arrays:
+                assert region.allocation is not None
+                offset = array.ctypes.data - region.lo
+                self.device._write(region.allocation.handle, offset, _raw(array))
+
+    def fetch(self) -> None:
+        """Copy what the kernel may have written back into the arrays."""
+        for region in self._copied():
+            for param, array in region.arrays:
+                if param.access.writes:
+                    assert region.allocation is not None
+                    offset = array.ctypes.data - region.lo
+                    self.device._read(region.allocation.handle, offset, _raw(array))
+
+    def _slot(self, position: int, value: Any) -> Any:
+        param = self.kernel.params[position]
+        if param.kind == "slot" and isinstance(value, bool | int | float | np.generic):
+            return scalar_array(value, param.dtype, self.kernel.place(position))
+        return value
+
+    def _add(self, param: Param, array: Array) -> None:
+        lo = array.ctypes.data
+        region = _Region(lo, lo + array.nbytes, [(param, array)])
+        for other in [r for r in self._regions if r.lo < region.hi and region.lo < r.hi]:
+            self._regions.remove(other)
+            region.lo, region.hi = min(region.lo, other.lo), max(region.hi, other.hi)
+            region.arrays = other.arrays + region.arrays
+        self._regions.append(region)
+
+    def _place(self, region: _Region) -> Allocation:
+        if len(region.arrays) == 1:
+            handle = self.device._adopt(region.arrays[0][1])
+            if handle is not None:
+                region.adopted = True
+                return Allocation(self.device, handle, 0)
+        return self.device._reserve(region.hi - region.lo)
+
+    def _copied(self) -> list[_Region]:
+        return [r for r in self._regions if r.allocation is not None and not r.adopted]
+
+
+def _raw(array: Array) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8)).cast("B")

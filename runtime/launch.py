@@ -1,0 +1,131 @@
+"""A loaded kernel and one launch of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..ir.abi import evaluate
+from ..ir.core import Param
+from ..ir.dtypes import DTYPES, Access
+from .errors import ArgumentError, LimitExceeded
+from .hazards import Binding
+
+if TYPE_CHECKING:
+    from .bundle import Artifact
+    from .device import Device
+    from .faults import FaultRange
+
+Grid = tuple[int, int, int]
+MAX_GROUPS = (1 << 32) - 1  # linear group ids are 32-bit everywhere
+FOLD = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One checked launch, ready for a driver. `scalars` are bit patterns."""
+
+    kernel: LoadedKernel
+    bindings: tuple[Binding, ...]
+    scalars: tuple[int, ...]
+    grid: Grid
+    fault_base: int = 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(b.count for b in self.bindings)
+
+    @property
+    def groups(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+class LoadedKernel:
+    """A kernel on a device: call it with numpy arrays, or launch it with device buffers.
+
+    Calling is synchronous: arrays that the kernel writes are updated in place. `grid` states the
+    workgroups where the kernel does not say how to compute them, or overrides that.
+    """
+
+    def __init__(self, device: Device, artifact: Artifact, code: Any) -> None:
+        self.device, self.artifact, self.code = device, artifact, code
+        self.manifest = artifact.manifest
+        self.params = tuple(
+            Param(p.name, p.kind, DTYPES[p.dtype], Access(p.access), p.may_alias)
+            for p in self.manifest.params
+        )
+        self.memory = tuple(p for p in self.params if p.is_memory)
+        self.scalars = tuple(p for p in self.params if not p.is_memory)
+        self.index = DTYPES[self.manifest.index]
+        self.faults: list[FaultRange] = []
+
+    @property
+    def name(self) -> str:
+        return self.manifest.kernel
+
+    def __repr__(self) -> str:
+        m = self.manifest
+        return f"<kernel {m.kernel} {m.specialization} ({m.target}) on {self.device.name}>"
+
+    def __call__(self, *args: Any, grid: Any = None, **named: Any) -> None:
+        """Run to completion. Arrays must be C-contiguous and of the parameter's storage dtype."""
+        self.device._call(self, args, named, grid)
+
+    def place(self, position: int) -> str:
+        """How messages name an argument."""
+        return f"kernel {self.name}, argument {position + 1} ({self.params[position].name})"
+
+    def launch_grid(self, bindings: tuple[Binding, ...], values: dict[str, Any], grid: Any) -> Grid:
+        """The workgroups of a launch in each dimension, checked against index and device."""
+        sizes = self._stated(grid) if grid is not None else self._computed(bindings, values)
+        where = f"kernel {self.name}"
+        total = sizes[0] * sizes[1] * sizes[2]
+        if total > MAX_GROUPS:
+            raise LimitExceeded("workgroups of a launch", MAX_GROUPS, total, where, "split the work")
+        for size, width, axis in zip(sizes, self.manifest.workgroup, "xyz", strict=True):
+            if size * width > self.index.max:
+                raise LimitExceeded(
+                    f"index {self.index} in {axis}",
+                    self.index.max,
+                    size * width,
+                    where,
+                    "split the work or build the kernel with INDEX=i64",
+                )
+        return sizes
+
+    def _stated(self, grid: Any) -> Grid:
+        sizes = (grid,) if isinstance(grid, int) else tuple(grid)
+        if not 1 <= len(sizes) <= 3 or not all(
+            isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes
+        ):
+            raise ArgumentError(
+                "wrong grid",
+                where=f"kernel {self.name}",
+                expected="one to three integers of at least 0",
+                got=repr(grid),
+            )
+        x, y, z = (*sizes, 1, 1)[:3]
+        return x, y, z
+
+    def _computed(self, bindings: tuple[Binding, ...], values: dict[str, Any]) -> Grid:
+        if self.manifest.grid is None:
+            raise ArgumentError(
+                "the kernel does not state its grid",
+                where=f"kernel {self.name}",
+                do="pass grid=(x, y, z), in workgroups",
+            )
+        counts = {p.name: b.count for p, b in zip(self.memory, bindings, strict=True)}
+        x, y, z = (max(0, evaluate(e, counts, values)) for e in self.manifest.grid)
+        return x, y, z
+
+
+def folded(grid: Grid, limits: Grid, where: str) -> Grid:
+    """The grid that hardware with these limits is given: itself, or folded (see DESIGN: Index)."""
+    if all(size <= limit for size, limit in zip(grid, limits, strict=True)):
+        return grid
+    total = grid[0] * grid[1] * grid[2]
+    x = min(total, FOLD, limits[0])
+    y = -(-total // x)
+    if y > limits[1]:
+        raise LimitExceeded("workgroups of a launch", x * limits[1], total, where, "split the work")
+    return x, y, 1

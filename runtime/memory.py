@@ -1,0 +1,191 @@
+"""Device memory as the caller sees it: buffers, views of them, slots, and the accounting."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir.abi import scalar_bits
+from ..ir.dtypes import DTYPES, DType
+from .errors import ArgumentError, StateError
+
+if TYPE_CHECKING:
+    from .device import Device
+
+Array = npt.NDArray[Any]
+
+GRANULE = 16  # allocations are multiples of this many bytes
+_serial = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Bytes: held by live buffers now and at most so far, what may be held, what there is.
+
+    estimated: the budget is the memory's size minus what this device holds, because the driver
+    does not say what other programs use.
+    """
+
+    live: int
+    peak: int
+    budget: int
+    total: int
+    estimated: bool
+
+
+class Allocation:
+    """Memory of one device; returned to it when the last buffer, view or recording lets go."""
+
+    __slots__ = ("device", "handle", "nbytes", "serial")
+
+    def __init__(self, device: Device, handle: Any, nbytes: int) -> None:
+        self.device, self.handle, self.nbytes = device, handle, nbytes
+        self.serial = next(_serial)
+
+    def __del__(self) -> None:
+        # May run in any thread, even inside a call of the device: only hand it over.
+        self.device._garbage.append((self.handle, self.nbytes))
+
+
+class Buffer:
+    """Elements of one dtype in device memory; a view shares memory with what it was made from."""
+
+    def __init__(
+        self, allocation: Allocation, offset: int, shape: tuple[int, ...], dtype: DType
+    ) -> None:
+        self._allocation: Allocation | None = allocation
+        self.device = allocation.device
+        self.offset, self.shape, self.dtype = offset, shape, dtype
+        self.count = math.prod(shape)
+        self.nbytes = self.count * dtype.bytes
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"<{type(self).__name__} {self.dtype}[{shape}] on {self.device.name}>"
+
+    @property
+    def allocation(self) -> Allocation:
+        """The memory behind the buffer; StateError after `free`."""
+        if self._allocation is None:
+            raise StateError("the buffer was freed", where=repr(self))
+        return self._allocation
+
+    def view(self, start: int, count: int, dtype: DType | str | None = None) -> Buffer:
+        """`count` elements (of `dtype`, if given) from element `start`, as a 1-d buffer."""
+        kind = self.dtype if dtype is None else as_dtype(dtype)
+        offset, nbytes = start * kind.bytes, count * kind.bytes
+        if start < 0 or count < 0 or offset + nbytes > self.nbytes:
+            raise ArgumentError(
+                f"view of elements {start}..{start + count}",
+                where=repr(self),
+                expected=f"a range within {self.nbytes // kind.bytes} elements of {kind}",
+            )
+        return Buffer(self.allocation, self.offset + offset, (count,), kind)
+
+    def reshape(self, *shape: int) -> Buffer:
+        """The same elements with another shape."""
+        if math.prod(shape) != self.count:
+            raise ArgumentError(
+                f"reshape to {shape}", where=repr(self), expected=f"{self.count} elements"
+            )
+        return Buffer(self.allocation, self.offset, shape, self.dtype)
+
+    def write(self, array: Array) -> None:
+        """Replace the contents; ordered after every launch and replay submitted before."""
+        self.device.write(self, array)
+
+    def numpy(self) -> Array:
+        """The contents once all work submitted before is done (bf16 as uint16)."""
+        return self.device.download(self)
+
+    def free(self) -> None:
+        """Let go of the memory; it is returned when no view or recording needs it any more."""
+        self._allocation = None
+        self.device._collect()
+
+
+class Slot(Buffer):
+    """One value in device memory that launches and replays read when they run."""
+
+    def set(self, value: float) -> None:
+        """Takes effect after everything submitted before and before everything after."""
+        self.device._set_slot(self, scalar_array(value, self.dtype, repr(self)))
+
+
+def as_dtype(dtype: DType | str | npt.DTypeLike) -> DType:
+    """The gristmill dtype of a DType, of its name or of a numpy dtype; ArgumentError else."""
+    if isinstance(dtype, DType):
+        return dtype
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return DTYPES[dtype]
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError:
+        wanted = None
+    for candidate in DTYPES.values():
+        if wanted is not None and candidate.name != "bf16" and candidate.storage == wanted:
+            return candidate
+    raise ArgumentError(f"not a dtype: {dtype!r}", expected=f"one of {', '.join(DTYPES)}")
+
+
+def as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape as a tuple; ArgumentError on anything but non-negative integers."""
+    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    for size in sizes:
+        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 0:
+            raise ArgumentError(f"shape {shape!r}", expected="integers of at least 0")
+    return tuple(int(size) for size in sizes)
+
+
+def scalar_value_bits(value: Any, dtype: DType, where: str) -> int:
+    """The bit pattern of a by-value scalar, checked: kind, range, finite stays finite."""
+    if dtype.is_bool:
+        if not isinstance(value, bool | np.bool_):
+            raise ArgumentError("wrong type", where=where, expected="a bool", got=_named(value))
+    elif dtype.is_int:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool):
+            raise ArgumentError("wrong type", where=where, expected="an int", got=_named(value))
+        if not dtype.min <= value <= dtype.max:
+            raise ArgumentError(
+                f"value outside {dtype}",
+                where=where,
+                expected=f"{dtype.min} to {dtype.max}",
+                got=str(value),
+            )
+    elif not isinstance(value, float | int | np.floating | np.integer) or isinstance(value, bool):
+        raise ArgumentError("wrong type", where=where, expected="a number", got=_named(value))
+    try:
+        bits = scalar_bits(value.item() if isinstance(value, np.generic) else value, dtype)
+    except OverflowError as error:  # an int beyond every float
+        raise ArgumentError(f"value outside {dtype}", where=where, got=str(value)) from error
+    if dtype.is_float and bits & _magnitude(dtype) == _INFINITY[dtype.name] and math.isfinite(value):
+        raise ArgumentError(f"value outside {dtype}: it would become infinite", where=where, got=str(value))
+    return bits
+
+
+_INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
+
+
+def _magnitude(dtype: DType) -> int:
+    return (1 << (dtype.bits - 1)) - 1
+
+
+def _named(value: Any) -> str:
+    return f"{type(value).__name__} {value!r:.40}"
+
+
+def scalar_array(value: Any, dtype: DType, where: str) -> Array:
+    """A checked scalar as an array of one element of the storage type."""
+    bits = scalar_value_bits(value, dtype, where)
+    return np.frombuffer(bits.to_bytes(dtype.bytes, "little"), dtype.storage)
+
+
+def padded(nbytes: int) -> int:
+    """The size that is allocated for `nbytes`."""
+    return max(GRANULE, -(-nbytes // GRANULE) * GRANULE)

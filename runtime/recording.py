@@ -1,0 +1,85 @@
+"""Recordings: launches that are checked and prepared once and replayed many times."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import StateError
+from .faults import FaultRange
+from .launch import Command, LoadedKernel
+
+if TYPE_CHECKING:
+    from .device import Device
+
+
+class Recording:
+    """Open inside its `with` block, where `launch` adds to it; afterwards `replay` submits it.
+
+    It keeps the buffers it was made with alive until `close`. Launches that touch the same bytes,
+    one of them writing, run in the order recorded; others may overlap.
+    """
+
+    def __init__(self, device: Device, timed: bool) -> None:
+        self.device, self.timed = device, timed
+        self.faults: list[FaultRange] = []
+        self._commands: list[Command] | None = None
+        self._launches = 0
+        self._handle: Any = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        """The number of launches."""
+        return self._launches
+
+    def __enter__(self) -> Self:
+        if self._handle is not None or self._closed or self._commands is not None:
+            raise StateError("a recording is made once", do="call device.record() again")
+        self._commands = []
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        commands, self._commands = self._commands or [], None
+        if kind is not None:
+            self._closed = True
+            return
+        self._handle = self.device._finish(self, commands)
+
+    def launch(self, kernel: LoadedKernel, *args: Any, grid: Any = None, **named: Any) -> int:
+        """Add a launch with device buffers, slots and scalars; gives its position."""
+        if self._commands is None:
+            raise StateError("the recording is not open", do="launch inside its with block")
+        self._commands.append(self.device._command(kernel, args, named, grid))
+        self._launches += 1
+        return self._launches - 1
+
+    def replay(self) -> None:
+        """Submit all launches; returns before they are done."""
+        self.device.replay(self)
+
+    def timestamps(self) -> npt.NDArray[np.float64]:
+        """Seconds of each launch in the last replay (recorded with timed=True)."""
+        return self.device.timestamps(self)
+
+    def close(self) -> None:
+        """Give back what the recording holds. Also happens when it is collected."""
+        handle, self._handle = self._handle, None
+        self._closed = True
+        if handle is not None:
+            self.device._forget(self, handle)
+
+    def __del__(self) -> None:
+        self.close()
+
+    @property
+    def handle(self) -> Any:
+        """The driver's form; StateError while open or after `close`."""
+        if self._handle is None:
+            state = "closed" if self._closed else "still open"
+            raise StateError(f"the recording is {state}", where=self.device.name)
+        return self._handle

@@ -1,0 +1,43 @@
+"""Refusals: why a device cannot run a kernel, as frozen values that a caller can act on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What one variant needs and the device has not. `variant` counts within its target."""
+
+    target: str
+    variant: int
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.target} variant {self.variant} lacks {', '.join(self.missing)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """No variant of a kernel fits a device.
+
+    targets: what the device loads, best first. built: what the bundle has for this kernel and
+    specialization. lacks: one entry per variant of a target that the device loads.
+    """
+
+    kernel: str
+    specialization: str
+    device: str
+    targets: tuple[str, ...]
+    built: tuple[str, ...]
+    lacks: tuple[Lack, ...] = ()
+
+    def __str__(self) -> str:
+        head = f"kernel {self.kernel} {self.specialization} is refused on {self.device}: "
+        if self.lacks:
+            return head + "; ".join(map(str, self.lacks))
+        loads = ", ".join(self.targets) or "nothing"
+        built = ", ".join(self.built) or "nothing"
+        return head + (
+            f"the device loads {loads}, the bundle has {built}; build one of the device's targets"
+        )

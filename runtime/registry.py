@@ -1,0 +1,57 @@
+"""Opening devices by name, and finding out which ones this machine has."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from .device import Device
+from .errors import ArgumentError, NoDevice
+
+# Best first where a caller has no preference; `null` and `interp` are only opened by name.
+DRIVERS = ("vulkan", "cpu", "interp", "null")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDevice:
+    """A device of this machine, or why a driver finds none (`missing`)."""
+
+    spec: str
+    description: str
+    missing: str = ""
+
+
+def _driver(name: str) -> ModuleType:
+    if name not in DRIVERS:
+        raise NoDevice(f"no device {name!r}", expected=f"one of {', '.join(sorted(DRIVERS))}")
+    return importlib.import_module(f".devices.{name}", __package__)
+
+
+def open_device(spec: str = "cpu", *, timeout: float = 600.0, **options: Any) -> Device:
+    """Open a device: "cpu", "vulkan", "vulkan:1", "vulkan:llvmpipe" (part of a name), ...
+
+    timeout: seconds that a wait may take unless it says so itself. options: what the driver
+    takes (`workers` of cpu). Raises NoDevice with what is missing, ArgumentError.
+    """
+    name, _, selector = spec.partition(":")
+    driver = _driver(name)
+    try:
+        device: Device = driver.open_device(spec, selector, timeout, **options)
+    except TypeError as error:
+        if "keyword argument" not in str(error):
+            raise
+        raise ArgumentError(f"device {name} does not take this option ({error})") from error
+    return device
+
+
+def find_devices() -> list[FoundDevice]:
+    """All devices that could be opened here, best driver first; missing drivers are listed too."""
+    found = []
+    for name in DRIVERS:
+        try:
+            found += [FoundDevice(spec, text) for spec, text in _driver(name).find_devices()]
+        except NoDevice as error:
+            found.append(FoundDevice(name, "", str(error)))
+    return found
