@@ -1,0 +1,91 @@
+"""Writing LLVM IR as text: a function under construction.
+
+Instructions are appended to the open block; `alloca` puts stack slots into the entry block, where
+LLVM's mem2reg turns them into SSA values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Function:
+    """One function definition and the intrinsics that it calls."""
+
+    def __init__(self, name: str, params: Sequence[str], attributes: str = "") -> None:
+        self.head = f"define void @{name}({', '.join(params)}) {attributes}".rstrip()
+        self.declarations: dict[str, str] = {}
+        self._slots: list[str] = []
+        self._lines: list[str] = []
+        self._next = 0
+        self._labels = 0
+        self.open = True  # whether the current block still lacks its terminator
+
+    def value(self, instruction: str) -> str:
+        """Append an instruction; the name of its result."""
+        name = f"%v{self._next}"
+        self._next += 1
+        self._lines.append(f"  {name} = {instruction}")
+        return name
+
+    def do(self, instruction: str) -> None:
+        """Append an instruction without a result."""
+        self._lines.append(f"  {instruction}")
+
+    def call(self, intrinsic: str, result: str, *args: tuple[str, str]) -> str:
+        """Call an intrinsic with (type, value) arguments; the name of its result, if any."""
+        types = ", ".join(t for t, _ in args)
+        self.declarations[intrinsic] = f"declare {result} @{intrinsic}({types})"
+        text = f"call {result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})"
+        if result == "void":
+            self.do(text)
+            return ""
+        return self.value(text)
+
+    def alloca(self, type_: str, align: int = 0) -> str:
+        """A stack slot, made once per call of the function."""
+        name = f"%s{len(self._slots)}"
+        tail = f", align {align}" if align else ""
+        self._slots.append(f"  {name} = alloca {type_}{tail}")
+        return name
+
+    def label(self, hint: str) -> str:
+        """A fresh block name."""
+        self._labels += 1
+        return f"{hint}{self._labels}"
+
+    def block(self, label: str) -> None:
+        """Start a block; falls into it where the previous one is still open."""
+        if self.open:
+            self._lines.append(f"  br label %{label}")
+        self._lines.append(f"{label}:")
+        self.open = True
+
+    def branch(self, label: str) -> None:
+        """End the block with a jump; nothing where it has ended already."""
+        if self.open:
+            self._lines.append(f"  br label %{label}")
+        self.open = False
+
+    def branch_if(self, condition: str, yes: str, no: str) -> None:
+        """End the block with a conditional jump."""
+        self._lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
+        self.open = False
+
+    def switch(self, type_: str, value: str, default: str, cases: Sequence[tuple[int, str]]) -> None:
+        """End the block with a jump by value."""
+        table = " ".join(f"{type_} {n}, label %{label}" for n, label in cases)
+        self._lines.append(f"  switch {type_} {value}, label %{default} [ {table} ]")
+        self.open = False
+
+    def ret(self) -> None:
+        """End the function."""
+        if self.open:
+            self._lines.append("  ret void")
+        self.open = False
+
+    def text(self) -> str:
+        """The definition and its declarations."""
+        body = "\n".join([*self._slots, "  br label %start", "start:", *self._lines])
+        declared = "\n".join(self.declarations[k] for k in sorted(self.declarations))
+        return f"{self.head} {{\nentry:\n{body}\n}}\n{declared}\n"

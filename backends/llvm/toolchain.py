@@ -1,0 +1,82 @@
+"""LLVM behind one function: IR text in, relocatable object out.
+
+Runs in a worker process of `backends.pool`: a fatal error of LLVM ends the process it runs in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What code is generated for. cpu: a fixed level name, never that of the build machine."""
+
+    triple: str
+    cpu: str
+    features: str = ""
+
+
+class LlvmError(Exception):
+    """IR that LLVM does not accept: a bug of an emitter."""
+
+
+def emit_object(ir: str, machine: Machine) -> bytes:
+    """Verify, optimise and assemble a module."""
+    return _compile(ir, machine, lambda target, module: target.emit_object(module))
+
+
+def emit_assembly(ir: str, machine: Machine) -> str:
+    """As `emit_object`, but the assembly text, for people and tests."""
+    return _compile(ir, machine, lambda target, module: target.emit_assembly(module))
+
+
+def optimized_ir(ir: str, machine: Machine) -> str:
+    """The module after the pass pipeline, as text."""
+    return _compile(ir, machine, lambda target, module: str(module))
+
+
+def _compile(ir: str, machine: Machine, finish: Any) -> Any:
+    binding, target = _target(machine)
+    try:
+        # A context of its own: names and types of earlier modules cannot leak into this one.
+        module = binding.parse_assembly(ir, binding.create_context())
+        module.triple = machine.triple
+        module.data_layout = str(target.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise LlvmError(f"LLVM refuses the module: {error}") from error
+    _optimize(binding, target, module)
+    return finish(target, module)
+
+
+def _optimize(binding: Any, target: Any, module: Any) -> None:
+    # The code is vectorised already: LLVM's own vectorisers have nothing to find.
+    options = binding.create_pipeline_tuning_options(speed_level=1, size_level=0)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_interleaving = False
+    builder = binding.create_pass_builder(target, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+@lru_cache
+def _target(machine: Machine) -> tuple[Any, Any]:
+    from llvmlite import binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    target = binding.Target.from_triple(machine.triple).create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=2, reloc="pic", codemodel="small"
+    )
+    return binding, target
+
+
+def versions() -> tuple[str, ...]:
+    """What shapes the output besides the project's own sources."""
+    import llvmlite
+    from llvmlite import binding
+
+    return (f"llvmlite {llvmlite.__version__}", "llvm " + ".".join(map(str, binding.llvm_version_info)))
