@@ -1,0 +1,139 @@
+"""From kernel source to kernel IR text: the pure function of the first build step.
+
+`trace` executes the kernel's module from bytes that the caller read (and hashed), never from the
+disk, so that what is named by a key is what was traced. The project's `kernels/` folder takes the
+place of the package `gristmill.kernels`; whatever of it is not among the sources cannot be
+imported, so a forgotten dependency is an error and not a stale result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import linecache
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+from ..ir.text import line_locs, print_kernel
+
+PACKAGE = "gristmill.kernels"
+
+# Modules by the digest of their sources: kernels of one file are traced from one import.
+_loaded: dict[tuple[str, str], types.ModuleType] = {}
+
+
+class TraceError(Exception):
+    """A specialization that cannot be traced: what was asked for and what there is."""
+
+
+def trace(
+    sources: Mapping[str, bytes],
+    module: str,
+    kernel: str,
+    specialization: str,
+    constexprs: Mapping[str, Any],
+) -> tuple[bytes, bytes]:
+    """The IR text of one specialization, and the source location of each of its lines.
+
+    sources: path within the project -> bytes, for the kernel's module and all it imports from
+    `kernels/`. constexprs: values as YAML has them; device functions by name, lists as tuples.
+    The second result is JSON: {"LINE": [file, line, column], ...}.
+
+    Raises ir.lang.Diagnostic for wrong programs, TraceError for wrong requests.
+    """
+    loaded = load(sources, module)
+    function = getattr(loaded, kernel, None)
+    if function is None or not hasattr(function, "trace"):
+        known = sorted(name for name, value in vars(loaded).items() if _is_kernel(value))
+        raise TraceError(f"{loaded.__file__}: no kernel {kernel!r} (it has {', '.join(known)})")
+    values = {
+        name: _constexpr(loaded, function, name, value) for name, value in constexprs.items()
+    }
+    traced = function.trace(specialization, **values)
+    locs = {
+        str(line): [loc.file, loc.line, loc.column] for line, loc in line_locs(traced).items()
+    }
+    return print_kernel(traced).encode(), json.dumps(locs, separators=(",", ":")).encode()
+
+
+def load(sources: Mapping[str, bytes], module: str) -> types.ModuleType:
+    """Execute `kernels/<module>.py` from its bytes; its imports from the same sources."""
+    state = hashlib.sha256()
+    for name in sorted(sources):
+        state.update(b"%s %d\n" % (name.encode(), len(sources[name])) + sources[name])
+    key = (state.hexdigest(), module)
+    if key not in _loaded:
+        with _kernels_from(sources):
+            _loaded[key] = importlib.import_module(f"{PACKAGE}.{module}")
+    return _loaded[key]
+
+
+@contextmanager
+def _kernels_from(sources: Mapping[str, bytes]) -> Iterator[None]:
+    """Make the package of kernels consist of these sources; restore what was there before."""
+    kept = {name: m for name, m in sys.modules.items() if _within_package(name)}
+    finder = _Sources(sources)
+    package = types.ModuleType(PACKAGE)
+    package.__path__ = []
+    _drop_package()
+    sys.modules[PACKAGE] = package
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        _drop_package()
+        sys.modules.update(kept)
+
+
+def _within_package(name: str) -> bool:
+    return name == PACKAGE or name.startswith(PACKAGE + ".")
+
+
+def _drop_package() -> None:
+    for name in [name for name in sys.modules if _within_package(name)]:
+        del sys.modules[name]
+
+
+class _Sources(MetaPathFinder, Loader):
+    def __init__(self, sources: Mapping[str, bytes]) -> None:
+        self.files = {
+            f"{PACKAGE}.{path.rsplit('/', 1)[-1].removesuffix('.py')}": path for path in sources
+        }
+        self.sources = sources
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if fullname not in self.files:
+            return None
+        return ModuleSpec(fullname, self, origin=self.files[fullname])
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        path = self.files[module.__name__]
+        text = self.sources[path].decode()
+        module.__file__ = path
+        # What reads the source of a function must see the bytes that run, not those on disk.
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+        exec(compile(text, path, "exec", dont_inherit=True), vars(module))
+
+
+def _is_kernel(value: Any) -> bool:
+    return hasattr(value, "trace") and hasattr(value, "constexprs")
+
+
+def _constexpr(module: types.ModuleType, function: Any, name: str, value: Any) -> Any:
+    """A value from YAML as the tracer takes it: a device function by name, a list as a tuple."""
+    if isinstance(value, list):
+        return tuple(_constexpr(module, function, name, item) for item in value)
+    kind = function.constexprs[name][0] if name in function.constexprs else None
+    if isinstance(value, str) and "function" in str(kind).lower():
+        found = getattr(module, value, None)
+        if found is None:
+            raise TraceError(f"{module.__file__}: no device function {value!r} for {name}")
+        return found
+    return value

@@ -1,0 +1,88 @@
+"""The jobs that are no build: demo, test, lint. And the check of what was asked for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import SCons.Errors
+from SCons.Node.Alias import default_ans
+
+from .config import Config
+from .document import nearest
+from .options import Choice, UsageError
+from .steps import Step
+
+Command = Sequence[str]
+
+
+def lint_commands(root: Path) -> list[Command]:
+    """Style and types, each by the tool that pyproject.toml configures."""
+    return [_python("ruff", "check", "."), _python("mypy"), _python("pyright")]
+
+
+def test_commands(root: Path, tests: str, jobs: int) -> list[Command]:
+    """Lint and types, then every test with as many workers as the build may use."""
+    wanted = shlex.split(tests) or ["tests"]
+    return [*lint_commands(root), _python("pytest", "-q", "-n", str(jobs), *wanted)]
+
+
+def declare(env: Any, root: Path, choice: Choice, bundle: Any) -> None:
+    """The aliases `all`, `demo`, `test` and `lint`."""
+    jobs = env["WORKSHOP"].jobs
+    demo = _python("gristmill.cli.main", "demo", "--bundle", choice.out, *choice.words.split(","))
+    env.Alias("all", bundle)
+    _job(env, "demo", [bundle], lambda: [demo], root)
+    _job(env, "test", [bundle], lambda: test_commands(root, choice.tests, jobs), root)
+    _job(env, "lint", [], lambda: lint_commands(root), root)
+
+
+def check_names(wanted: Iterable[Any], env: Any, config: Config) -> None:
+    """Refuse a job or file that does not exist, with the nearest one that does."""
+    jobs = [str(name) for name in default_ans]
+    for name in map(str, wanted):
+        if name in jobs or os.path.exists(name):
+            continue
+        node = env.arg2nodes(name)[0]
+        if node.has_builder() or node.is_derived() or _is_folder_of_results(env, name):
+            continue
+        raise UsageError(f"there is nothing to build called {name!r}{nearest(name, jobs)}")
+
+
+def _is_folder_of_results(env: Any, name: str) -> bool:
+    node = env.fs.Entry(name).disambiguate()
+    return bool(getattr(node, "entries", {}).keys() - {".", ".."})
+
+
+def _python(module: str, *arguments: str) -> Command:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def _job(
+    env: Any, name: str, needs: list[Any], commands: Callable[[], list[Command]], root: Path
+) -> None:
+    def run(target: Any, source: Any, env: Any) -> None:
+        run_all(name, commands(), root)
+
+    step = Step(run, f"gristmill {name}", lambda target, source, env: "")
+    env.AlwaysBuild(env.Alias(name, needs, step))
+
+
+def run_all(name: str, commands: list[Command], root: Path) -> None:
+    """Run every command, then fail if any of them did."""
+    failed = []
+    for command in commands:
+        sys.stdout.write("$ " + shlex.join(["python", *command[1:]]) + "\n")
+        sys.stdout.flush()
+        if importlib.util.find_spec(command[2].partition(".")[0]) is None:
+            failed.append(f"{command[2]} is not installed (pip install -e '.[build,test]')")
+        elif status := subprocess.call(command, cwd=root):
+            failed.append(f"{command[2]} ended with status {status}")
+    if failed:
+        raise SCons.Errors.BuildError(node=name, errstr="; ".join(failed))

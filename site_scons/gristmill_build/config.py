@@ -1,0 +1,179 @@
+"""The configuration: targets, toolchain and the specializations of every kernel."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gristmill.ir.targets import BACKENDS, Target, UnknownTargetError
+
+from .document import ConfigError, Node, nearest, read
+
+SUFFIXES = {"interp": ".kir", "cpu": ".so", "spirv": ".spv"}
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Constexprs = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TargetRow:
+    """A target that can be built for."""
+
+    name: str
+    default: bool = False
+    about: str = ""
+
+    @property
+    def backend(self) -> str:
+        return self.name.partition("-")[0]
+
+    @property
+    def arch(self) -> str:
+        return self.name.partition("-")[2]
+
+    @property
+    def suffix(self) -> str:
+        return SUFFIXES[self.backend]
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """A kernel's configuration: `module` in kernels/, specializations, variants by backend."""
+
+    kernel: str
+    module: str
+    file: str
+    specializations: dict[str, Constexprs]
+    variants: dict[str, tuple[Constexprs, ...]] = field(default_factory=dict)
+    targets: tuple[str, ...] | None = None
+
+    def builds_for(self, target: TargetRow) -> bool:
+        return self.targets is None or bool({target.backend, target.name} & set(self.targets))
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything under configs/. `tools`: versions of outside packages, by backend."""
+
+    targets: dict[str, TargetRow]
+    kernels: dict[str, KernelRow]
+    tools: dict[str, tuple[str, ...]]
+
+
+def load(root: Path) -> Config:
+    """Read the configuration of the project in `root`. ConfigError says what is wrong where."""
+    targets = _targets(read(root / "configs/targets.yaml", "configs/targets.yaml"))
+    tools = _tools(read(root / "configs/toolchain.yaml", "configs/toolchain.yaml"))
+    kernels: dict[str, KernelRow] = {}
+    for path in sorted((root / "configs/kernels").glob("*.yaml")):
+        name = path.relative_to(root).as_posix()
+        row = _kernel(read(path, name), path.stem, targets, root)
+        if row.kernel in kernels:
+            raise ConfigError(
+                f"{name}: kernel {row.kernel!r} is configured in {kernels[row.kernel].file} already"
+            )
+        kernels[row.kernel] = row
+    if not kernels:
+        raise ConfigError("configs/kernels: no kernel is configured (expected *.yaml files)")
+    return Config(targets, kernels, tools)
+
+
+def _targets(document: Node) -> dict[str, TargetRow]:
+    found = {}
+    for name, node in document.mapping(["targets"], ["targets"])["targets"].mapping().items():
+        try:
+            target = Target.parse(name)
+        except UnknownTargetError as error:
+            node.fail(str(error))
+        if target.backend not in SUFFIXES:
+            node.fail(f"backend {target.backend!r} does not build here{nearest('', SUFFIXES)}")
+        row = node.mapping(["default", "about"])
+        found[name] = TargetRow(
+            name,
+            "default" in row and row["default"].boolean(),
+            row["about"].text() if "about" in row else "",
+        )
+    return found
+
+
+def _tools(document: Node) -> dict[str, tuple[str, ...]]:
+    """Checks the toolchain and gives `package version` for each backend."""
+    keys = document.mapping(["backends", "accepts"], ["backends"])
+    accepts = keys["accepts"].mapping() if "accepts" in keys else {}
+    found = {}
+    for backend, node in keys["backends"].mapping(BACKENDS).items():
+        found[backend] = tuple(_tool(package, accepts) for package in node.sequence())
+    return found
+
+
+def _tool(package: Node, accepts: dict[str, Node]) -> str:
+    name = package.text()
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return f"{name} missing"  # refused where a backend needs it, not where nothing does
+    if name in accepts and not (version + ".").startswith(accepts[name].text() + "."):
+        accepts[name].fail(
+            f"{name} {version} is installed, but this version builds with {accepts[name].text()}.x "
+            f"(pip install '{name}=={accepts[name].text()}.*')"
+        )
+    return f"{name} {version}"
+
+
+def _kernel(document: Node, stem: str, targets: dict[str, TargetRow], root: Path) -> KernelRow:
+    keys = document.mapping(
+        ["kernel", "module", "specializations", "variants", "targets"], ["specializations"]
+    )
+    kernel = _word(keys["kernel"]) if "kernel" in keys else stem
+    module = _word(keys["module"]) if "module" in keys else stem
+    if not (root / f"kernels/{module}.py").is_file():
+        modules = [p.stem for p in (root / "kernels").glob("*.py") if p.stem != "__init__"]
+        keys.get("module", document).fail(
+            f"there is no kernels/{module}.py{nearest(module, modules)}"
+        )
+    return KernelRow(
+        kernel,
+        module,
+        document.file,
+        _specializations(keys["specializations"]),
+        _variants(keys["variants"]) if "variants" in keys else {},
+        _restriction(keys["targets"], targets) if "targets" in keys else None,
+    )
+
+
+def _specializations(node: Node) -> dict[str, Constexprs]:
+    found = {name: _constexprs(value) for name, value in node.mapping().items()}
+    for name in found:
+        if not _WORD.fullmatch(name):
+            node.fail(f"{name!r} is not a name (letters, digits and _)")
+    if not found:
+        node.fail("a kernel needs at least one specialization")
+    return found
+
+
+def _variants(node: Node) -> dict[str, tuple[Constexprs, ...]]:
+    found = {}
+    for backend, variants in node.mapping(SUFFIXES).items():
+        found[backend] = tuple(map(_constexprs, variants.sequence()))
+        if not found[backend]:
+            variants.fail("an empty list would build nothing; write [{}] for the plain kernel")
+    return found
+
+
+def _restriction(node: Node, targets: dict[str, TargetRow]) -> tuple[str, ...]:
+    known = {*targets, *(row.backend for row in targets.values())}
+    return tuple(item.choice(known) for item in node.sequence())
+
+
+def _constexprs(node: Node) -> Constexprs:
+    return {name: value.constexpr() for name, value in node.mapping().items()}
+
+
+def _word(node: Node) -> str:
+    text = node.text()
+    if not _WORD.fullmatch(text):
+        node.fail(f"{text!r} is not a name (letters, digits and _)")
+    return text

@@ -1,0 +1,76 @@
+"""Declaring the build nodes of a choice to SCons."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from gristmill.store.digest import stage_digest
+from gristmill.store.files import write_atomic
+
+from .config import Config
+from .options import Choice
+from .plan import Compile, Plan, Trace, plan
+from .sources import module_sources
+
+digest = functools.cache(stage_digest)
+
+
+def prepare_output(folder: Path, leave_alone: bool) -> None:
+    """Find out before anything is built whether results can be written. WriteError if not."""
+    if leave_alone:
+        return
+    probe = folder / f".writable.{os.getpid()}"
+    write_atomic(probe, b"")
+    probe.unlink()
+
+
+def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, int]:
+    """The bundle's node, and how many nodes there are to look at."""
+    nodes = plan(choice, config)
+    sources: dict[str, tuple[str, ...]] = {}
+    for trace in nodes.traces:
+        module = trace.row.module
+        if module not in sources:
+            sources[module] = module_sources(root, module)
+        _trace(env, trace, sources[module])
+    for step in nodes.compiles:
+        _compile(env, step)
+    bundle = _bundle(env, nodes)
+    return bundle, 2 * (len(nodes.traces) + len(nodes.compiles)) + 1
+
+
+def _value(env: Any, request: Any) -> Any:
+    return env.Value(json.dumps(request, sort_keys=True, separators=(",", ":")))
+
+
+def _trace(env: Any, step: Trace, sources: tuple[str, ...]) -> None:
+    request = {
+        "module": step.row.module,
+        "kernel": step.row.kernel,
+        "specialization": step.specialization,
+        "constexprs": step.constexprs,
+        "compiler": digest("trace"),
+    }
+    env.Trace([step.ir, step.locs], [*sources, _value(env, request)])
+
+
+def _compile(env: Any, step: Compile) -> None:
+    request = {
+        "target": step.target.name,
+        "options": step.options,
+        "compiler": digest(step.target.backend),
+        "tools": step.tools,
+    }
+    env.Compile([step.artifact, step.manifest], [step.trace.ir, _value(env, request)])
+
+
+def _bundle(env: Any, nodes: Plan) -> Any:
+    files: list[str] = []
+    for step in nodes.compiles:
+        files += [step.artifact, step.manifest, step.trace.locs]
+    rows = [[step.artifact, step.manifest, step.trace.locs] for step in nodes.compiles]
+    return env.Bundle(nodes.bundle, [*dict.fromkeys(files), _value(env, rows)])

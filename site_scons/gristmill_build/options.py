@@ -1,0 +1,150 @@
+"""What can be said on the command line, as NAME=VALUE words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .config import Config, KernelRow, TargetRow
+from .document import nearest
+
+_SWITCH = {"on": True, "1": True, "off": False, "0": False}
+
+
+class UsageError(Exception):
+    """A command line that asks for what does not exist: what, and the nearest right thing."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option's allowed form and what it does."""
+
+    values: str
+    about: str
+    default: str = ""
+
+
+OPTIONS: dict[str, Option] = {
+    "target": Option(
+        "TARGET,... | BACKEND,... | all", "targets to build for (else the default ones)"
+    ),
+    "arch": Option("ARCH,...", "architectures within the targets, also those built on request"),
+    "kernel": Option("KERNEL,...", "kernels to build (else all)"),
+    "checks": Option("on | off", "check every access against its bounds", "off"),
+    "out": Option("FOLDER", "where artifacts go", "artifacts"),
+    "verbose": Option("1 | 0", "show tracebacks and carets for failures", "0"),
+    "words": Option("WORD,...", "what `scons demo` looks up", "king,paris,piano,seven"),
+    "tests": Option("ARGUMENTS", "what `scons test` hands to pytest (else tests/)", ""),
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A command line, understood."""
+
+    targets: tuple[TargetRow, ...]
+    kernels: tuple[KernelRow, ...]
+    checks: bool
+    out: str
+    verbose: bool
+    words: str
+    tests: str
+
+
+def choose(arguments: Mapping[str, str], config: Config) -> Choice:
+    """What the NAME=VALUE words of a command line ask for. UsageError names what is wrong."""
+    for name in arguments:
+        if name not in OPTIONS:
+            raise UsageError(f"unknown option {name!r}{nearest(name, OPTIONS)}")
+    said = {name: arguments.get(name, option.default) for name, option in OPTIONS.items()}
+    return Choice(
+        _targets(said["target"], said["arch"], config.targets),
+        tuple(config.kernels[name] for name in _kernels(said["kernel"], config)),
+        _switch("checks", said["checks"]),
+        said["out"] or "artifacts",
+        _switch("verbose", said["verbose"]),
+        said["words"],
+        said["tests"],
+    )
+
+
+def help_text(config: Config) -> str:
+    """What `scons --help` shows (`scons -H`: the options of SCons itself)."""
+    lines = ["", "scons [OPTION=VALUE...] [JOB...]", "", "Jobs:"]
+    lines += [f"  {name:<10}{about}" for name, about in JOBS.items()]
+    lines += ["", "Options:"]
+    for name, option in OPTIONS.items():
+        default = f" [{option.default}]" if option.default else ""
+        lines.append(f"  {name}={option.values}{default}")
+        lines.append(f"            {option.about}")
+    lines += ["", "Targets (* built by default):"]
+    for row in config.targets.values():
+        lines.append(f"  {'*' if row.default else ' '} {row.name:<18}{row.about}")
+    lines += ["", "Kernels:", *_columns(sorted(config.kernels)), ""]
+    return "\n".join(lines)
+
+
+JOBS: dict[str, str] = {
+    "(none)": "every kernel for every default target, and the bundle of what was selected",
+    "demo": "nearest words in a real embedding table (words=king,paris)",
+    "test": "lint, types and all tests",
+    "lint": "lint and types",
+    "-c": "remove what was built; the store keeps it",
+}
+
+
+def _columns(words: list[str], width: int = 76) -> list[str]:
+    lines, line = [], " "
+    for word in words:
+        if len(line) + len(word) + 1 > width:
+            lines.append(line)
+            line = " "
+        line += f" {word}"
+    return [*lines, line]
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in re.split(r"[,\s]+", text) if word]
+
+
+def _targets(target: str, arch: str, rows: Mapping[str, TargetRow]) -> tuple[TargetRow, ...]:
+    backends = {row.backend for row in rows.values()}
+    archs = _words(arch)
+    for name in archs:
+        known = {row.arch for row in rows.values()}
+        if name not in known:
+            raise UsageError(f"unknown architecture arch={name}{nearest(name, known)}")
+    found: dict[str, TargetRow] = {}
+    for name in _words(target) or ["default"]:
+        if name in rows:
+            picked = [rows[name]]
+        elif name in backends or name in ("all", "default"):
+            picked = [
+                row
+                for row in rows.values()
+                if name in ("all", "default", row.backend)
+                and (row.arch in archs if archs else row.default or name == "all")
+            ]
+        else:
+            known = {*rows, *backends, "all"}
+            raise UsageError(f"unknown target={name}{nearest(name, known)}")
+        found |= {row.name: row for row in picked}
+    chosen = tuple(row for row in found.values() if not archs or row.arch in archs)
+    if not chosen:
+        raise UsageError(f"no target matches target={target or 'default'} arch={arch}")
+    return chosen
+
+
+def _kernels(text: str, config: Config) -> list[str]:
+    names = _words(text) or list(config.kernels)
+    for name in names:
+        if name not in config.kernels:
+            raise UsageError(f"unknown kernel={name}{nearest(name, config.kernels)}")
+    return names
+
+
+def _switch(name: str, value: str) -> bool:
+    if value not in _SWITCH:
+        raise UsageError(f"unknown value {name}={value}{nearest(value, _SWITCH)}")
+    return _SWITCH[value]

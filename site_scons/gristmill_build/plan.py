@@ -1,0 +1,94 @@
+"""The build nodes of a choice: what is traced, what is compiled, where the results go.
+
+    OUT/kir/KERNEL/SPEC[.BACKENDn].kir and .loc.json      one Trace each
+    OUT/TARGET/KERNEL/SPEC[.n].{kir,so,spv} and .json     one Compile each
+    OUT/bundle.json                                       the Bundle
+
+A variant without constexprs of its own shares the trace of the plain specialization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .config import Config, Constexprs, KernelRow, TargetRow
+from .options import Choice
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Kernel source to kernel IR. `stem`: path of the results without suffix."""
+
+    row: KernelRow
+    specialization: str
+    constexprs: Constexprs
+    stem: str
+
+    @property
+    def ir(self) -> str:
+        return self.stem + ".kir"
+
+    @property
+    def locs(self) -> str:
+        return self.stem + ".loc.json"
+
+
+@dataclass(frozen=True)
+class Compile:
+    """Kernel IR to an artifact for one target."""
+
+    trace: Trace
+    target: TargetRow
+    options: dict[str, bool]
+    tools: tuple[str, ...]
+    stem: str
+
+    @property
+    def artifact(self) -> str:
+        return self.stem + self.target.suffix
+
+    @property
+    def manifest(self) -> str:
+        return self.stem + ".json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All nodes of a build. `compiles` are in the order of the bundle."""
+
+    traces: tuple[Trace, ...]
+    compiles: tuple[Compile, ...]
+    bundle: str
+
+
+def plan(choice: Choice, config: Config) -> Plan:
+    """The nodes that a choice asks for."""
+    traces: dict[str, Trace] = {}
+    compiles = []
+    for row in choice.kernels:
+        for specialization in row.specializations:
+            for target in filter(row.builds_for, choice.targets):
+                for n, trace in enumerate(_variants(choice.out, row, specialization, target)):
+                    trace = traces.setdefault(trace.stem, trace)
+                    stem = f"{choice.out}/{target.name}/{row.kernel}/{specialization}"
+                    compiles.append(
+                        Compile(
+                            trace,
+                            target,
+                            {"checks": choice.checks},
+                            config.tools.get(target.backend, ()),
+                            stem + (f".{n}" if n else ""),
+                        )
+                    )
+    return Plan(tuple(traces.values()), tuple(compiles), f"{choice.out}/bundle.json")
+
+
+def _variants(
+    out: str, row: KernelRow, specialization: str, target: TargetRow
+) -> Iterator[Trace]:
+    plain = row.specializations[specialization]
+    for n, override in enumerate(row.variants.get(target.backend, ({},))):
+        mark = f".{target.backend}{n}" if override else ""
+        stem = f"{out}/kir/{row.kernel}/{specialization}{mark}"
+        yield Trace(row, specialization, {**plain, **override}, stem)

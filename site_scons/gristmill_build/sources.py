@@ -1,0 +1,68 @@
+"""Which files of kernels/ a kernel's module is made of: itself and what it imports, transitively.
+
+Imports are read from the syntax tree. What is imported from outside of kernels/ is part of the
+compiler (its digest is another input of the build step) or a library.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from .document import ConfigError
+
+PACKAGE = "gristmill.kernels"
+
+
+def module_sources(root: Path, module: str) -> tuple[str, ...]:
+    """Paths within the project, the module's own file first, the others sorted."""
+    return _Scan(root).module(module)
+
+
+class _Scan:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def module(self, name: str) -> tuple[str, ...]:
+        found: set[str] = set()
+        self._follow(name, found)
+        own = f"kernels/{name}.py"
+        return (own, *sorted(found - {own}))
+
+    def _follow(self, name: str, found: set[str]) -> None:
+        path = f"kernels/{name}.py"
+        if path in found:
+            return
+        found.add(path)
+        for other in imported_modules(self.root, path):
+            self._follow(other, found)
+
+
+def imported_modules(root: Path, path: str) -> list[str]:
+    """The modules of kernels/ that one file imports. ConfigError where it is not Python."""
+    try:
+        tree = ast.parse((root / path).read_bytes())
+    except SyntaxError as error:
+        raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from None
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names.update(_from(node))
+        elif isinstance(node, ast.Import):
+            names.update(
+                alias.name.removeprefix(PACKAGE + ".")
+                for alias in node.names
+                if alias.name.startswith(PACKAGE + ".")
+            )
+    return sorted(name for name in names if (root / f"kernels/{name}.py").is_file())
+
+
+def _from(node: ast.ImportFrom) -> list[str]:
+    module = node.module or ""
+    if node.level == 1:
+        return [module.partition(".")[0]] if module else [alias.name for alias in node.names]
+    if node.level == 0 and module == PACKAGE:
+        return [alias.name for alias in node.names]
+    if node.level == 0 and module.startswith(PACKAGE + "."):
+        return [module.removeprefix(PACKAGE + ".").partition(".")[0]]
+    return []

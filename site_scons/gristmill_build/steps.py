@@ -1,0 +1,243 @@
+"""What the build nodes do: actions that read their inputs once, ask the store, write atomically.
+
+Every action takes its whole request from its sources: files, and one Value node in canonical JSON.
+Its signature is a fixed word; what can change its result (the compiler's own sources, versions of
+tools) stands in the Value, so that SCons and the store agree on what is up to date.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import SCons.Action
+import SCons.Errors
+import SCons.Util
+
+from gristmill.store.bundle import Entry, Place, write_bundle
+from gristmill.store.files import WriteError, write_atomic
+from gristmill.store.key import compile_key, trace_key
+from gristmill.store.local import LocalStore
+from gristmill.store.manifest import Manifest
+
+
+class StepError(Exception):
+    """A step that cannot be done for a reason that is no fault of the compiler."""
+
+
+class Step(SCons.Action.FunctionAction):
+    """A Python action whose signature is a fixed word instead of its bytecode."""
+
+    def __init__(self, function: Callable[..., None], signature: str, describe: Any) -> None:
+        super().__init__(function, {"strfunction": describe})
+        self.signature = signature
+
+    def get_presig(self, target: Any, source: Any, env: Any) -> bytes:
+        return self.signature.encode()
+
+
+class Workshop:
+    """What the actions of one build share: the store, the worker processes, the tally."""
+
+    def __init__(self, store: LocalStore, jobs: int, verbose: bool) -> None:
+        self.store, self.jobs, self.verbose = store, jobs, verbose
+        self.built = self.stored = self.failed = 0
+        self.started = time.monotonic()
+        self._lock = threading.Lock()
+
+    @functools.cached_property
+    def _pool(self) -> Any:
+        from gristmill.backends.pool import Pool
+
+        return Pool(self.jobs)
+
+    def run(self, function: str, *args: Any) -> Any:
+        """Call `module:function` in a worker process."""
+        with self._lock:
+            pool = self._pool
+        return pool.run(function, *args)
+
+    def answer(self, key: str, names: tuple[str, ...], make: Callable[[], Any]) -> dict[str, bytes]:
+        """The outputs of a step, from the store or made now."""
+        outputs = self.store.get(key)
+        stored = outputs is not None and set(outputs) == set(names)
+        if outputs is None or not stored:
+            outputs = make()
+            self.store.put(key, outputs)
+        with self._lock:
+            self.stored += stored
+            self.built += not stored
+        return outputs
+
+    def close(self) -> None:
+        if "_pool" in self.__dict__:
+            self._pool.close()
+
+    def summary(self) -> str:
+        """One line on what this build did; empty where it did nothing."""
+        if not self.built + self.stored + self.failed:
+            return ""
+        failed = f", {self.failed} failed" if self.failed else ""
+        dropped = self.store.counts.mismatches
+        damaged = f"; {dropped} damaged store entries dropped" if dropped else ""
+        seconds = time.monotonic() - self.started
+        return (
+            f"gristmill: {self.built} steps built, {self.stored} from the store{failed} "
+            f"in {seconds:.1f} s{damaged}"
+        )
+
+
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn whatever a step raises into one line for its node; the rest behind verbose=1."""
+
+    @functools.wraps(function)
+    def action(target: Any, source: Any, env: Any) -> None:
+        try:
+            function(target, source, env)
+        except Exception as error:
+            shop: Workshop = env["WORKSHOP"]
+            shop.failed += 1
+            if shop.verbose:
+                traceback.print_exception(error, file=sys.stderr)
+            raise SCons.Errors.BuildError(node=target[0], errstr=one_line(error)) from None
+
+    return action
+
+
+def one_line(error: BaseException) -> str:
+    """An error as one line that starts with its place, if it has one."""
+    from gristmill.backends.compile import CompileError
+
+    message = getattr(error, "message", None)
+    if isinstance(error, CompileError):
+        message = str(error)
+    elif message and getattr(error, "file", None) and getattr(error, "line", None):
+        column = getattr(error, "column", None)
+        place = f"{error.file}:{error.line}" + (f":{column}" if column else "")  # type: ignore[attr-defined]
+        message = f"{place}: {message}"
+    elif not isinstance(error, StepError | WriteError | ValueError) and not message:
+        message = f"{type(error).__name__}: {error}"
+    return "; ".join(filter(None, map(str.strip, str(message or error).splitlines())))
+
+
+def read_as_known(node: Any) -> bytes:
+    """The bytes of a source, which must be those that SCons took this build's decisions by."""
+    data = Path(node.get_abspath()).read_bytes()
+    if SCons.Util.hash_signature(data) != node.get_csig():
+        raise StepError(f"{node} was edited while it was being built; run scons again")
+    return data
+
+
+@guarded
+def trace(target: Any, source: Any, env: Any) -> None:
+    """Kernel source and its imports, and a request -> .kir and .loc.json."""
+    shop: Workshop = env["WORKSHOP"]
+    request = json.loads(source[-1].get_contents())
+    sources = {str(node): read_as_known(node) for node in source[:-1]}
+    key = trace_key(
+        sources,
+        request["kernel"],
+        {"name": request["specialization"], "constexprs": request["constexprs"]},
+        request["compiler"],
+    )
+
+    def make() -> dict[str, bytes]:
+        ir, locs = shop.run(
+            "gristmill.backends.trace:trace",
+            sources,
+            request["module"],
+            request["kernel"],
+            request["specialization"],
+            request["constexprs"],
+        )
+        return {"ir": ir, "locs": locs}
+
+    outputs = shop.answer(key, ("ir", "locs"), make)
+    write_all(target, (outputs["ir"], outputs["locs"]))
+
+
+@guarded
+def compile_ir(target: Any, source: Any, env: Any) -> None:
+    """A .kir and a request -> artifact and manifest."""
+    shop: Workshop = env["WORKSHOP"]
+    request = json.loads(source[-1].get_contents())
+    ir = read_as_known(source[0])
+    refuse_missing_tools(request["tools"], request["target"])
+    key = compile_key(
+        ir, request["target"], request["options"], request["compiler"], request["tools"]
+    )
+
+    def make() -> dict[str, bytes]:
+        step = "gristmill.backends.cached:compile_step"
+        outputs: dict[str, bytes] = shop.run(
+            step, ir.decode(), request["target"], request["options"], key
+        )
+        return outputs
+
+    outputs = shop.answer(key, ("artifact", "manifest"), make)
+    write_all(target, (outputs["artifact"], outputs["manifest"]))
+
+
+def refuse_missing_tools(tools: list[str], target: str) -> None:
+    for tool in tools:
+        name, _, version = tool.partition(" ")
+        if version == "missing":
+            raise StepError(
+                f"{target} needs the Python package {name}: pip install 'gristmill[build]'"
+            )
+
+
+@guarded
+def bundle(target: Any, source: Any, env: Any) -> None:
+    """All artifacts with their manifests, and the list of them -> bundle.json."""
+    from gristmill.backends.cached import site_places
+
+    request = json.loads(source[-1].get_contents())
+    out = Path(target[0].get_abspath()).parent
+    entries = []
+    for artifact, manifest_path, locs in request:
+        manifest = Manifest.from_json(Path(manifest_path).read_bytes(), manifest_path)
+        check_artifact(Path(artifact), manifest)
+        places = site_places(manifest, Path(locs).read_bytes()) if locs else []
+        entries.append(
+            Entry(
+                manifest,
+                os.path.relpath(artifact, out).replace(os.sep, "/"),
+                tuple(Place(**place) if place else None for place in places),
+            )
+        )
+    write_bundle(out, entries)
+
+
+def check_artifact(path: Path, manifest: Manifest) -> None:
+    """An artifact that was damaged after it was built must not get into a bundle."""
+    import hashlib
+
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if digest != manifest.sha256:
+        raise StepError(
+            f"{path} was changed after it was built (sha256 {digest}, its manifest says "
+            f"{manifest.sha256}); delete it and run scons again"
+        )
+
+
+def write_all(targets: Any, contents: tuple[bytes, ...]) -> None:
+    """Write all outputs of a node, or leave none of them."""
+    written: list[Path] = []
+    try:
+        for node, data in zip(targets, contents, strict=True):
+            path = Path(node.get_abspath())
+            write_atomic(path, data)
+            written.append(path)
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise

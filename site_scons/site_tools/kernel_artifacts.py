@@ -1,0 +1,30 @@
+"""The SCons tool: the builders Trace, Compile and Bundle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import SCons.Builder
+from gristmill_build import steps
+
+
+def _label(verb: str) -> Any:
+    def describe(target: Any, source: Any, env: Any) -> str:
+        return f"{verb} {target[0]}"
+
+    return describe
+
+
+def generate(env: Any) -> None:
+    """Add the builders; the environment must hold WORKSHOP, a `steps.Workshop`."""
+    builders = {
+        "Trace": steps.Step(steps.trace, "gristmill trace 1", _label("trace")),
+        "Compile": steps.Step(steps.compile_ir, "gristmill compile 1", _label("compile")),
+        "Bundle": steps.Step(steps.bundle, "gristmill bundle 1", _label("bundle")),
+    }
+    for name, action in builders.items():
+        env["BUILDERS"][name] = SCons.Builder.Builder(action=action, source_factory=env.fs.Entry)
+
+
+def exists(env: Any) -> bool:
+    return True
