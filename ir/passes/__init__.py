@@ -1,0 +1,47 @@
+"""Passes over kernel IR: each a frozen value that turns a kernel into an equivalent one.
+
+A pass is callable and has a `name`; its fields are its options. It keeps source locations and a
+valid kernel valid, gives equal output for equal input, and returns the very object it was given
+where it changes nothing. What a kernel computes stays the same bit for bit, except where it
+declares `fast`. An `Op` object stands at one place of a kernel only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Protocol
+
+from ..core import Kernel
+
+__all__ = ["Pass", "run"]
+
+
+class Pass(Protocol):
+    """What every pass is."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, kernel: Kernel) -> Kernel: ...
+
+
+def run(kernel: Kernel, passes: Iterable[Pass]) -> Kernel:
+    """Apply passes in order. Under GRISTMILL_VERIFY=1 the result of each is verified."""
+    check = os.environ.get("GRISTMILL_VERIFY") == "1"
+    for step in passes:
+        changed = step(kernel)
+        if check and changed is not kernel:
+            _verify(changed, step.name)
+        kernel = changed
+    return kernel
+
+
+def _verify(kernel: Kernel, after: str) -> None:
+    from ..verify import verify
+
+    try:
+        verify(kernel)
+    except Exception as error:
+        error.add_note(f"found after pass {after} of kernel {kernel.name} {kernel.specialization}")
+        raise

@@ -1,0 +1,285 @@
+"""Algebraic identities that hold bit for bit (DESIGN: Numerics), as rules of the `Rewriter`.
+
+For floats "bit for bit" counts every NaN as equal and leaves nothing else: x + 0 is not x for
+x = -0, x * 0 is not 0, x - x is not 0. A rule answers with the value that the op equals, with a
+cheaper op for the same results, or with None.
+"""
+
+from __future__ import annotations
+
+from ..core import Op, Value, float_bits
+from ..dtypes import DType, element_of
+from .conversions import bitcast, convert
+from .rewrite import Answer, Rewriter, Rule, Rules
+from .selects import compare, logic_not, order, select
+from .vectors import VECTOR_RULES
+
+
+def _same(op: Op, name: str, *operands: Value) -> Op:
+    """`op` with another name and operands."""
+    return Op(name, operands, op.results, (), (), op.loc)
+
+
+def constant_right(rw: Rewriter, op: Op) -> Answer:
+    """Commutative ops keep a constant as their second operand."""
+    a, b = op.operands
+    if rw.bits_of(a) is not None and rw.bits_of(b) is None:
+        return _same(op, op.name, b, a)
+    return None
+
+
+def _bits(value: float, t: DType) -> int:
+    return float_bits(value, t)
+
+
+def _definition(rw: Rewriter, value: Value, name: str) -> Op | None:
+    op = rw.defs.get(value.id)
+    return op if op is not None and op.name == name else None
+
+
+def _with_constant(rw: Rewriter, value: Value, name: str) -> tuple[Value, int] | None:
+    """(x, c) where `value` is x `name` c with c constant."""
+    op = rw.defs.get(value.id)
+    if op is not None and op.name == name:
+        bits = rw.bits_of(op.operands[1])
+        if bits is not None:
+            return op.operands[0], bits
+    return None
+
+
+def add(rw: Rewriter, op: Op) -> Answer:
+    a, b = op.operands
+    t = element_of(a.type)
+    c = rw.bits_of(b)
+    if t.is_float:
+        if c == _bits(-0.0, t):
+            return a
+        if (inner := _definition(rw, b, "neg")) is not None:
+            return _same(op, "sub", a, inner.operands[0])
+        if (inner := _definition(rw, a, "neg")) is not None:
+            return _same(op, "sub", b, inner.operands[0])
+        return None
+    if c is None:
+        return None
+    if c == 0:
+        return a
+    if (inner_pair := _with_constant(rw, a, "add")) is not None:
+        x, d = inner_pair
+        return _same(op, "add", x, rw.const(c + d, a.type))
+    return None
+
+
+def sub(rw: Rewriter, op: Op) -> Answer:
+    a, b = op.operands
+    t = element_of(a.type)
+    c = rw.bits_of(b)
+    if t.is_float:
+        if c == 0:  # x - (+0) is x for both zeros
+            return a
+        if rw.bits_of(a) == _bits(-0.0, t):
+            return _same(op, "neg", b)
+        if (inner := _definition(rw, b, "neg")) is not None:
+            return _same(op, "add", a, inner.operands[0])
+        return None
+    if a.id == b.id:
+        return rw.const(0, a.type)
+    if c is not None:
+        return a if c == 0 else _same(op, "add", a, rw.const(-c, a.type))
+    if rw.bits_of(a) == 0:
+        return _same(op, "neg", b)
+    return None
+
+
+def mul(rw: Rewriter, op: Op) -> Answer:
+    a, b = op.operands
+    t = element_of(a.type)
+    c = rw.bits_of(b)
+    if c is None:
+        return None
+    if t.is_float:
+        if c == _bits(1.0, t):
+            return a
+        return _same(op, "neg", a) if c == _bits(-1.0, t) else None
+    if c == 0:
+        return b
+    if c == 1:
+        return a
+    if (inner := _with_constant(rw, a, "mul")) is not None:
+        x, d = inner
+        return _same(op, "mul", x, rw.const(c * d, a.type))
+    return None
+
+
+def div(rw: Rewriter, op: Op) -> Answer:
+    """x / 2**k is x * 2**-k wherever that factor is a normal number."""
+    a, b = op.operands
+    t = element_of(a.type)
+    c = rw.bits_of(b)
+    if c is None:
+        return None
+    mantissa, bias = _MANTISSA[t.name]
+    exponent = (c >> mantissa) & (2 * bias + 1)
+    if c & ((1 << mantissa) - 1) or not 1 <= 2 * bias - exponent <= 2 * bias or exponent < 1:
+        return None
+    inverse = (c & (1 << (t.bits - 1))) | (2 * bias - exponent) << mantissa
+    return _same(op, "mul", a, rw.const(inverse, b.type))
+
+
+_MANTISSA = {"f16": (10, 15), "bf16": (7, 127), "f32": (23, 127), "f64": (52, 1023)}
+
+
+def neg(rw: Rewriter, op: Op) -> Answer:
+    inner = _definition(rw, op.operands[0], "neg")
+    return inner.operands[0] if inner is not None else None
+
+
+def absolute(rw: Rewriter, op: Op) -> Answer:
+    a = op.operands[0]
+    inner = rw.defs.get(a.id)
+    if inner is not None and inner.name == "abs":
+        return a
+    if inner is not None and inner.name == "neg":
+        return _same(op, "abs", inner.operands[0])
+    return a if element_of(a.type).is_int and not element_of(a.type).is_signed else None
+
+
+def idempotent(rw: Rewriter, op: Op) -> Answer:
+    """min, max: op(x, x) is x."""
+    a, b = op.operands
+    return a if a.id == b.id else None
+
+
+def and_(rw: Rewriter, op: Op) -> Answer:
+    a, b = op.operands
+    t = element_of(a.type)
+    if a.id == b.id:
+        return a
+    c = rw.bits_of(b)
+    if c == 0:
+        return b
+    if c == _ones(t):
+        return a
+    if c is not None and (inner := _with_constant(rw, a, "and")) is not None:
+        return _same(op, "and", inner[0], rw.const(c & inner[1], a.type))
+    if c is not None and not t.is_bool and (wide := _definition(rw, a, "convert")) is not None:
+        source = element_of(wide.operands[0].type)
+        # A mask that covers every bit which a zero-extended value can have.
+        if source.is_int and not source.is_signed and source.bits < t.bits:
+            return a if c & _ones(source) == _ones(source) else None
+    return None
+
+
+def or_(rw: Rewriter, op: Op) -> Answer:
+    a, b = op.operands
+    if a.id == b.id:
+        return a
+    c = rw.bits_of(b)
+    if c == 0:
+        return a
+    return b if c == _ones(element_of(a.type)) else None
+
+
+def xor(rw: Rewriter, op: Op) -> Answer:
+    a, b = op.operands
+    if a.id == b.id:
+        return rw.const(0, a.type)
+    c = rw.bits_of(b)
+    if c == 0:
+        return a
+    return _same(op, "not", a) if c == _ones(element_of(a.type)) else None
+
+
+def _ones(t: DType) -> int:
+    return 1 if t.is_bool else (1 << t.bits) - 1
+
+
+def shift(rw: Rewriter, op: Op) -> Answer:
+    a, b = op.operands
+    c = rw.bits_of(b)
+    t = element_of(a.type)
+    if c is None:
+        return None
+    count = c & (t.bits - 1)
+    if count == 0:
+        return a
+    if count != c:
+        return _same(op, op.name, a, rw.const(count, b.type))
+    inner = _with_constant(rw, a, op.name)
+    if inner is not None and count + (inner[1] & (t.bits - 1)) < t.bits:
+        total = rw.const(count + (inner[1] & (t.bits - 1)), b.type)
+        return _same(op, op.name, inner[0], total)
+    return None
+
+
+def floordiv(rw: Rewriter, op: Op) -> Answer:
+    a, b = op.operands
+    return a if rw.bits_of(b) in (0, 1) else None  # x // 0 is x
+
+
+def mod(rw: Rewriter, op: Op) -> Answer:
+    a, b = op.operands
+    return rw.const(0, a.type) if rw.bits_of(b) in (0, 1) else None  # x % 0 is 0
+
+
+def fma(rw: Rewriter, op: Op) -> Answer:
+    a, b, c = op.operands
+    one = _bits(1.0, element_of(a.type))
+    if rw.bits_of(a) == one:
+        return _same(op, "add", b, c)
+    if rw.bits_of(b) == one:
+        return _same(op, "add", a, c)
+    return None
+
+
+def remainder_sum(rw: Rewriter, op: Op) -> Answer:
+    """(x // c) * c + x % c is x: integer wrap-around does not disturb it; c = 0 would."""
+    for product, rest in (op.operands, op.operands[::-1]):
+        outer, inner = _definition(rw, product, "mul"), _definition(rw, rest, "mod")
+        if outer is None or inner is None or not rw.bits_of(inner.operands[1]):
+            continue
+        x, c = inner.operands
+        quotient = _definition(rw, outer.operands[0], "floordiv")
+        if outer.operands[1].id == c.id and quotient is not None and quotient.operands == (x, c):
+            return x
+    return None
+
+
+def assertion(rw: Rewriter, op: Op) -> Answer:
+    return () if rw.known.get(op.operands[0].id) == 1 else None
+
+
+
+def _swap_first(*rules: Rule) -> tuple[Rule, ...]:
+    return (constant_right, *rules)
+
+
+RULES: Rules = {
+    "add": _swap_first(add, remainder_sum),
+    "sub": (sub,),
+    "mul": _swap_first(mul),
+    "div": (div,),
+    "neg": (neg,),
+    "abs": (absolute,),
+    "min": _swap_first(idempotent),
+    "max": _swap_first(idempotent),
+    "and": _swap_first(and_),
+    "or": _swap_first(or_),
+    "xor": _swap_first(xor),
+    "not": (logic_not,),
+    "shl": (shift,),
+    "shr": (shift,),
+    "floordiv": (floordiv,),
+    "mod": (mod,),
+    "fma": (fma,),
+    "assert": (assertion,),
+    "eq": _swap_first(compare),
+    "ne": _swap_first(compare),
+    "lt": (order,),
+    "le": (order,),
+    "gt": (order,),
+    "ge": (order,),
+    "select": (select,),
+    "convert": (convert,),
+    "bitcast": (bitcast,),
+    **VECTOR_RULES,
+}

@@ -1,0 +1,227 @@
+"""The forward walk under fold, CSE, strength reduction and control simplification.
+
+A `Rewriter` visits every op once, in program order, with its operands already replaced. Rules by
+op name may answer with another op, with values that replace the results, or with None. What does
+not change keeps its identity, so a pass without effect returns the very kernel that it was given.
+
+Constants move to the head of the body, one op per distinct constant: they then dominate every
+use and never stand in the way of matching or merging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from operator import is_
+
+from ..core import Attr, Kernel, Loc, Op, Region, Value, max_id
+from ..dtypes import DType, Type, VectorType, bool_
+from ..ops import ROWS
+from . import control
+from .cse import Merger
+from .fold import fold_op
+
+Answer = Value | Op | tuple[Value, ...] | None
+Rule = Callable[["Rewriter", Op], Answer]
+Rules = Mapping[str, tuple[Rule, ...]]
+
+_FOLD = frozenset(n for n, r in ROWS.items() if r.fold) | {"bitcast"}
+_TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
+_MAX_STEPS = 8  # rules may hand an op on to each other this often
+
+
+class Rewriter:
+    """One walk over one kernel. `defs` maps a value number to the op that defines it."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rules: Rules,
+        *,
+        fold: bool = False,
+        merge: bool = False,
+        flow: bool = False,
+        convert_ifs: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.rules = rules
+        self.fold = _FOLD if fold else frozenset[str]()
+        self.flow = flow
+        self.convert_ifs = convert_ifs
+        self.subst: dict[int, Value] = {}
+        self.defs: dict[int, Op] = {}
+        self.known: dict[int, int] = {}  # bit patterns of scalar constants
+        self.consts: dict[tuple[int, str], Value] = {}
+        self.entry: list[Op] = []
+        self.lazy: dict[int, Op] = {}  # constants that no op uses so far
+        self.out: list[Op] = []
+        self.loc: Loc | None = None
+        self.merger = Merger(kernel) if merge else None
+        self._next = -1
+
+    def run(self) -> Kernel:
+        body = self.kernel.body
+        ops = body.ops
+        head = 0
+        while head < len(ops) and ops[head].name == "alloc":
+            head += 1
+        self.block(ops[head:])
+        new = [*ops[:head], *self.entry, *self.out]
+        if len(new) == len(ops) and all(map(is_, new, ops)):
+            return self.kernel
+        return replace(self.kernel, body=Region(body.args, tuple(new)))
+
+    # what rules use
+
+    def fresh(self, type_: Type, hint: str = "") -> Value:
+        """A new value."""
+        if self._next < 0:
+            self._next = max_id(self.kernel) + 1
+        self._next += 1
+        return Value(self._next - 1, type_, hint)
+
+    def const(self, bits: int, type_: Type) -> Value:
+        """A constant scalar (at the head of the body), or a vector with it in every lane."""
+        if isinstance(type_, VectorType):
+            return self.emit("splat", (self.const(bits, type_.element),), type_)
+        assert isinstance(type_, DType)
+        bits &= 1 if type_.is_bool else (1 << type_.bits) - 1
+        value = self.consts.get((bits, type_.name))
+        if value is None:
+            value = self.fresh(type_)
+            self._constant(Op("const", (), (value,), (("bits", bits),)))
+        elif value.id in self.lazy:
+            self._need((value,))
+        return value
+
+    def truth(self, value: bool) -> Value:
+        """The bool constant; its op is made when a first op turns out to use it."""
+        bits = int(value)
+        found = self.consts.get((bits, "bool"))
+        if found is None:
+            found = self.consts[bits, "bool"] = self.fresh(bool_)
+            self.known[found.id] = bits
+            self.lazy[found.id] = Op("const", (), (found,), (("bits", bits),))
+        return found
+
+    def emit(
+        self, name: str, operands: Sequence[Value], type_: Type, **attrs: Attr
+    ) -> Value:
+        """Append an op through the rules; the value that stands for its result."""
+        result = self.fresh(type_)
+        op = Op(name, tuple(operands), (result,), tuple(sorted(attrs.items())), (), self.loc)
+        self.visit(op)
+        return self.subst.get(result.id, result)
+
+    def bits_of(self, value: Value) -> int | None:
+        """The bit pattern of a constant scalar, or of every lane of a constant splat."""
+        bits = self.known.get(value.id)
+        if bits is None and isinstance(value.type, VectorType):
+            op = self.defs.get(value.id)
+            if op is not None and op.name == "splat":
+                return self.known.get(op.operands[0].id)
+        return bits
+
+    # the walk
+
+    def block(self, ops: Sequence[Op]) -> bool:
+        """Rewrite ops into `out`; True where a terminator (kept or inlined) ended the block."""
+        subst = self.subst
+        for op in ops:
+            for v in op.operands:
+                if v.id in subst:
+                    operands = tuple([subst.get(v.id, v) for v in op.operands])
+                    if self.lazy:
+                        self._need(operands)
+                    op = Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
+                    break
+            name = op.name
+            if op.regions:
+                self.loc = op.loc
+                if control.rewrite(self, op):
+                    if self.out[-1].name not in _TERMINATORS:  # neither arm falls through
+                        end = ops[-1]
+                        self.out.append(end if end.name == "return" else Op("return", loc=op.loc))
+                    return True
+            elif name in _TERMINATORS:
+                self.out.append(op)
+                return True
+            else:
+                self.visit(op)
+        return False
+
+    def visit(self, op: Op) -> None:
+        """Rewrite one op without regions whose operands are final."""
+        name = op.name
+        if name == "const":
+            self._constant(op)
+            return
+        for _ in range(_MAX_STEPS):
+            answer: Answer = None
+            if op.name in self.fold:
+                answer = fold_op(self, op)
+            if answer is None:
+                rules = self.rules.get(op.name)
+                if rules is None:
+                    break
+                self.loc = op.loc
+                for rule in rules:
+                    answer = rule(self, op)
+                    if answer is not None:
+                        break
+                else:
+                    break
+            if isinstance(answer, Op):
+                op = answer
+                continue
+            self.replace(op.results, (answer,) if isinstance(answer, Value) else answer or ())
+            return
+        if self.merger is not None:
+            found = self.merger.find(op)
+            if found is not None:
+                self.replace(op.results, found)
+                return
+        if len(op.results) == 1:
+            self.defs[op.results[0].id] = op
+        self.out.append(op)
+
+    def replace(self, results: Sequence[Value], values: Sequence[Value]) -> None:
+        """Let `values` stand for `results` from here on."""
+        subst = self.subst
+        for old, new in zip(results, values, strict=True):
+            subst[old.id] = subst.get(new.id, new)
+
+    def region(self, region: Region) -> Region:
+        """A region rewritten in a scope of its own."""
+        saved, self.out = self.out, []
+        mark = self.merger.enter() if self.merger else 0
+        self.block(region.ops)
+        out, self.out = self.out, saved
+        if self.merger:
+            self.merger.leave(mark)
+        if len(out) == len(region.ops) and all(map(is_, out, region.ops)):
+            return region
+        return Region(region.args, tuple(out))
+
+    def _need(self, values: Sequence[Value]) -> None:
+        for v in values:
+            if v.id in self.lazy:
+                op = self.lazy.pop(v.id)
+                self.defs[v.id] = op
+                self.entry.append(op)
+
+    def _constant(self, op: Op) -> None:
+        value = op.results[0]
+        bits = op.attrs[0][1]
+        assert isinstance(bits, int)
+        assert isinstance(value.type, DType)
+        key = (bits, value.type.name)
+        seen = self.consts.get(key)
+        if seen is not None:
+            self._need((seen,))
+            self.subst[value.id] = seen
+            return
+        self.consts[key] = value
+        self.known[value.id] = bits
+        self.defs[value.id] = op
+        self.entry.append(op)

@@ -1,0 +1,83 @@
+"""Identities of comparisons, `not` and `select`."""
+
+from __future__ import annotations
+
+from ..core import Op
+from ..dtypes import element_of
+from .rewrite import Answer, Rewriter
+
+_MIRROR = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+_OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
+
+
+def _op(op: Op, name: str, *operands: object) -> Op:
+    return Op(name, operands, op.results, (), (), op.loc)  # type: ignore[arg-type]
+
+
+def compare(rw: Rewriter, op: Op) -> Answer:
+    """eq, ne: of equal integers, and of a bool with a constant."""
+    a, b = op.operands
+    t = element_of(a.type)
+    equal = op.name == "eq"
+    if a.id == b.id and not t.is_float:
+        return rw.const(int(equal), op.results[0].type)
+    if t.is_bool and (c := rw.bits_of(b)) is not None:
+        return a if bool(c) == equal else _op(op, "not", a)
+    return None
+
+
+def order(rw: Rewriter, op: Op) -> Answer:
+    """lt, le, gt, ge: a constant stands right; what cannot (or must) hold for integers."""
+    a, b = op.operands
+    t = element_of(a.type)
+    if rw.bits_of(a) is not None and rw.bits_of(b) is None:
+        return _op(op, _MIRROR[op.name], b, a)
+    if t.is_float:
+        return None
+    if a.id == b.id:
+        return rw.const(int(op.name in ("le", "ge")), op.results[0].type)
+    c = rw.bits_of(b)
+    if c is None:
+        return None
+    if c == t.min & ((1 << t.bits) - 1) and op.name in ("lt", "ge"):
+        return rw.const(int(op.name == "ge"), op.results[0].type)
+    if c == t.max and op.name in ("gt", "le"):
+        return rw.const(int(op.name == "le"), op.results[0].type)
+    return None
+
+
+def logic_not(rw: Rewriter, op: Op) -> Answer:
+    """Double complement; the complement of a comparison (an ordering only for integers)."""
+    inner = rw.defs.get(op.operands[0].id)
+    if inner is None:
+        return None
+    if inner.name == "not":
+        return inner.operands[0]
+    if inner.name in ("eq", "ne"):
+        return _op(op, "ne" if inner.name == "eq" else "eq", *inner.operands)
+    if inner.name in _OPPOSITE and not element_of(inner.operands[0].type).is_float:
+        return _op(op, _OPPOSITE[inner.name], *inner.operands)
+    return None
+
+
+def select(rw: Rewriter, op: Op) -> Answer:
+    c, a, b = op.operands
+    if a.id == b.id:
+        return a
+    bits = rw.bits_of(c)
+    if bits is not None:
+        return a if bits else b
+    inner = rw.defs.get(c.id)
+    if inner is not None and inner.name == "not":
+        return _op(op, "select", inner.operands[0], b, a)
+    if element_of(a.type).is_bool and c.type == a.type:
+        truths = rw.bits_of(a), rw.bits_of(b)
+        if truths == (1, 0):
+            return c
+        if truths == (0, 1):
+            return _op(op, "not", c)
+        if truths[1] == 0:
+            return _op(op, "and", c, a)
+        if truths[0] == 1:
+            return _op(op, "or", c, b)
+    return None
