@@ -49,16 +49,12 @@ def trace(
     """
     loaded = load(sources, module)
     function = getattr(loaded, kernel, None)
-    if function is None or not hasattr(function, "trace"):
+    if not _is_kernel(function):
         known = sorted(name for name, value in vars(loaded).items() if _is_kernel(value))
         raise TraceError(f"{loaded.__file__}: no kernel {kernel!r} (it has {', '.join(known)})")
-    values = {
-        name: _constexpr(loaded, function, name, value) for name, value in constexprs.items()
-    }
+    values = {name: _constexpr(loaded, function, name, value) for name, value in constexprs.items()}
     traced = function.trace(specialization, **values)
-    locs = {
-        str(line): [loc.file, loc.line, loc.column] for line, loc in line_locs(traced).items()
-    }
+    locs = {str(line): [loc.file, loc.line, loc.column] for line, loc in line_locs(traced).items()}
     return print_kernel(traced).encode(), json.dumps(locs, separators=(",", ":")).encode()
 
 
@@ -123,7 +119,8 @@ class _Sources(MetaPathFinder, Loader):
 
 
 def _is_kernel(value: Any) -> bool:
-    return hasattr(value, "trace") and hasattr(value, "constexprs")
+    # An instance: a class that has such methods is no kernel.
+    return not isinstance(value, type) and hasattr(value, "trace") and hasattr(value, "constexprs")
 
 
 def _constexpr(module: types.ModuleType, function: Any, name: str, value: Any) -> Any:

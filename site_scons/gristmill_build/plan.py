@@ -84,9 +84,7 @@ def plan(choice: Choice, config: Config) -> Plan:
     return Plan(tuple(traces.values()), tuple(compiles), f"{choice.out}/bundle.json")
 
 
-def _variants(
-    out: str, row: KernelRow, specialization: str, target: TargetRow
-) -> Iterator[Trace]:
+def _variants(out: str, row: KernelRow, specialization: str, target: TargetRow) -> Iterator[Trace]:
     plain = row.specializations[specialization]
     for n, override in enumerate(row.variants.get(target.backend, ({},))):
         mark = f".{target.backend}{n}" if override else ""

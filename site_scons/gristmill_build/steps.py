@@ -115,6 +115,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 def one_line(error: BaseException) -> str:
     """An error as one line that starts with its place, if it has one."""
     from gristmill.backends.compile import CompileError
+    from gristmill.backends.trace import TraceError
 
     message = getattr(error, "message", None)
     if isinstance(error, CompileError):
@@ -123,7 +124,7 @@ def one_line(error: BaseException) -> str:
         column = getattr(error, "column", None)
         place = f"{error.file}:{error.line}" + (f":{column}" if column else "")  # type: ignore[attr-defined]
         message = f"{place}: {message}"
-    elif not isinstance(error, StepError | WriteError | ValueError) and not message:
+    elif not message and not isinstance(error, StepError | TraceError | WriteError | ValueError):
         message = f"{type(error).__name__}: {error}"
     return "; ".join(filter(None, map(str.strip, str(message or error).splitlines())))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import SCons.Builder
+
 from gristmill_build import steps
 
 

@@ -1,0 +1,246 @@
+"""A build that cannot go on says why in one line and leaves nothing half-made behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from project import Project
+
+
+def broken(project: Project) -> None:
+    project.edit("configs/kernels/scale.yaml", "{BLOCK: 32}", "{BLOCK: 32, FAIL: on purpose}")
+
+
+def test_a_failing_kernel_is_one_line_that_names_it(project: Project) -> None:
+    broken(project)
+    run = project.scons("-k")
+    assert run.status == 2
+    (line,) = run.failures
+    assert "scale/small.kir" in line
+    assert "cannot trace: on purpose" in line
+    assert "Traceback" not in run.text
+
+
+def test_the_traceback_is_there_on_demand(project: Project) -> None:
+    broken(project)
+    assert "Traceback" in project.scons("verbose=1").err
+
+
+def test_keep_going_builds_everything_else(project: Project) -> None:
+    broken(project)
+    project.scons("-k")
+    assert project.path("artifacts/interp-kir/shift/plain.kir").exists()
+    assert not project.path("artifacts/bundle.json").exists()
+
+
+def test_a_failed_step_leaves_no_file_that_passes_for_built(project: Project) -> None:
+    """A source that fails and then goes back must not find an empty target up to date."""
+    project.scons()
+    good = project.artifacts()
+    broken(project)
+    project.scons()
+    assert not [name for name, data in project.artifacts().items() if not data]
+    project.edit("configs/kernels/scale.yaml", "{BLOCK: 32, FAIL: on purpose}", "{BLOCK: 32}")
+    assert project.scons().status == 0
+    assert project.artifacts() == good
+
+
+def test_an_artifact_damaged_after_it_was_built_does_not_get_into_a_bundle(
+    project: Project,
+) -> None:
+    project.scons()
+    project.path("artifacts/interp-kir/shift/plain.kir").write_text("garb")
+    run = project.scons()
+    assert run.status == 2
+    assert "was changed after it was built" in run.failures[0]
+    project.path("artifacts/interp-kir/shift/plain.kir").unlink()
+    assert project.scons().status == 0
+
+
+def test_a_source_that_changes_during_the_build_poisons_nothing(project: Project) -> None:
+    """What a key names is what was traced, even when the file is edited while scons runs."""
+    project.edit("kernels/shared.py", "FACTOR = 3", "FACTOR = 3\nimport time; time.sleep(0.7)")
+    process = project.start("-j1", "-k")
+    for _ in range(400):
+        if project.path("artifacts/kir").exists():
+            break
+        time.sleep(0.01)
+    time.sleep(0.2)
+    project.edit("kernels/shared.py", "FACTOR = 3", "FACTOR = 9")
+    process.communicate(timeout=60)
+    project.edit("kernels/shared.py", "FACTOR = 9", "FACTOR = 3")
+    assert project.scons().status == 0
+    for name, data in project.artifacts().items():
+        if name.endswith(".kir"):
+            assert b"const 3.0" in data, name
+
+
+def test_two_builds_share_a_store_and_one_is_killed(project: Project, tmp_path: Path) -> None:
+    other = Project(tmp_path / "other")
+    other.store = project.store
+    victim = other.start()
+    time.sleep(0.5)
+    victim.send_signal(signal.SIGKILL)
+    victim.communicate()
+    running = [project.start("out=one"), project.start("out=two")]
+    for process in running:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+    assert (
+        project.path("one/bundle.json").read_bytes() == project.path("two/bundle.json").read_bytes()
+    )
+    assert other.scons().status == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=64", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a small file system takes root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_one_line_and_nothing_is_half_written(
+    project: Project, small_disk: Path
+) -> None:
+    (small_disk / "ballast").write_bytes(bytes(63 << 10))
+    run = project.scons(f"out={small_disk}")
+    assert run.status == 2
+    assert "No space left on device" in run.err
+    assert "Traceback" not in run.text
+    left = [p for p in small_disk.rglob("[!.]*") if p.is_file() and p.name != "ballast"]
+    assert not list(small_disk.rglob("*.tmp"))
+    assert all(p.stat().st_size for p in left)
+
+
+def test_a_full_store_is_one_line_per_failure(project: Project, small_disk: Path) -> None:
+    (small_disk / "ballast").write_bytes(bytes(64 << 10))
+    run = project.scons(GRISTMILL_STORE=str(small_disk))
+    assert run.status == 2
+    assert all("No space left on device" in line for line in run.failures)
+    assert "Traceback" not in run.text
+
+
+def test_a_read_only_output_folder_is_refused_before_anything_is_built(
+    project: Project, small_disk: Path
+) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    run = project.scons(f"out={small_disk}")
+    assert run.status == 2
+    assert "Read-only file system" in run.err
+    assert len(run.err.strip().splitlines()) == 1
+    assert run.steps("trace") == 0
+
+
+def test_the_output_is_checked_but_not_made_by_a_dry_run(project: Project) -> None:
+    run = project.scons("-n")
+    assert run.status == 0
+    assert run.steps("compile") == 3
+    assert not project.path("artifacts").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["taget=interp"], "unknown option 'taget'; did you mean 'target'?"),
+        (["target=inter"], "unknown target=inter; did you mean 'interp'?"),
+        (["target=interp-kirr"], "did you mean 'interp-kir'?"),
+        (["arch=secnd"], "unknown architecture arch=secnd; did you mean 'second'?"),
+        (["kernel=sclae"], "unknown kernel=sclae; did you mean 'scale'?"),
+        (["checks=onn"], "unknown value checks=onn; did you mean 'on'?"),
+        (["tets"], "nothing to build called 'tets'; did you mean 'test'?"),
+    ],
+)
+def test_a_misspelt_word_is_refused_with_the_nearest_right_one(
+    project: Project, arguments: list[str], said: str
+) -> None:
+    run = project.scons(*arguments)
+    assert run.status == 2
+    assert said in run.err
+    assert len(run.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("configs/targets.yaml", "targets:\n  cpu: {}\n", "configs/targets.yaml:2: targets.cpu: "),
+        ("configs/targets.yaml", "target: 3\n", "unknown key 'target'; did you mean 'targets'?"),
+        (
+            "configs/kernels/shift.yaml",
+            "module: toy\nspecialisations:\n  plain: {}\n",
+            "configs/kernels/shift.yaml:2: unknown key 'specialisations'; "
+            "did you mean 'specializations'?",
+        ),
+        (
+            "configs/kernels/shift.yaml",
+            "module: toy\nspecializations: [plain]\n",
+            "configs/kernels/shift.yaml:2: specializations: expected a mapping, got a list",
+        ),
+        (
+            "configs/kernels/shift.yaml",
+            "module: toy\nspecializations: {plain: {}}\ntargets: [gpu]\n",
+            "configs/kernels/shift.yaml:3: targets[0]: unknown value 'gpu' (known: interp",
+        ),
+        (
+            "configs/kernels/shift.yaml",
+            "module: toi\nspecializations: {plain: {}}\n",
+            "configs/kernels/shift.yaml:1: module: there is no kernels/toi.py; did you mean 'toy'?",
+        ),
+        ("configs/kernels/shift.yaml", "module: [\n", "configs/kernels/shift.yaml:2: not YAML"),
+        ("configs/kernels/shift.yaml", "", "configs/kernels/shift.yaml:1: the file is empty"),
+        ("configs/kernels/shift.yaml", "module: toy\nmodule: toy\n", "stands here twice"),
+        (
+            "configs/targets.yaml",
+            "targets:\n  interp-kir: {default: yes please}\n",
+            "configs/targets.yaml:2: targets.interp-kir.default: "
+            "expected true or false, got text 'yes please'",
+        ),
+        (
+            "configs/toolchain.yaml",
+            'backends:\n  interp: [numpy]\naccepts:\n  numpy: "0.1"\n',
+            "configs/toolchain.yaml:4: accepts.numpy: numpy ",
+        ),
+    ],
+)
+def test_a_wrong_yaml_file_is_refused_with_its_line(
+    project: Project, name: str, text: str, said: str
+) -> None:
+    project.write(name, text)
+    run = project.scons()
+    assert run.status == 2
+    assert said in run.err
+    assert len(run.err.strip().splitlines()) == 1, run.err
+
+
+def test_a_kernel_that_is_no_python_is_refused_with_its_line(project: Project) -> None:
+    project.edit("kernels/shared.py", "FACTOR = 3", "FACTOR = = 3")
+    run = project.scons()
+    assert run.status == 2
+    assert "kernels/shared.py:3: " in run.err
+
+
+def test_a_missing_kernel_names_those_that_exist(project: Project) -> None:
+    project.edit("configs/kernels/shift.yaml", "kernel: shift", "kernel: shaft")
+    run = project.scons("-k")
+    assert "kernels/toy.py: no kernel 'shaft' (it has scale, shift)" in run.failures[0]
+
+
+def test_a_new_import_is_followed(project: Project) -> None:
+    project.scons()
+    shutil.copy(project.path("kernels/shared.py"), project.path("kernels/other.py"))
+    project.edit("kernels/toy.py", "from .shared", "from .other")
+    assert project.scons().status == 0
+    project.edit("kernels/other.py", "FACTOR = 3", "FACTOR = 7")
+    assert project.scons().steps("compile") == 3
