@@ -1,0 +1,43 @@
+"""Transcendental functions, written once in kernel IR from ops that every target has.
+
+`expand(builder, op, operands)` appends the expansion of one op of the table's maths rows for f32 or
+f64, scalar or vector. Bounds in ulp stand in the op table and hold with correctly rounded div and
+sqrt, whether or not `fma` is fused and whether or not products are contracted into sums, but not
+under reassociation: an emitter must not reassociate these ops, whatever the kernel declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..builder import Builder
+from ..core import Value
+from ..dtypes import element_of
+from . import exponential, logarithm, trigonometric
+from .term import Term
+
+EXPANSIONS: dict[str, Callable[..., Term]] = {
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "log": logarithm.log,
+    "log2": logarithm.log2,
+    "log10": logarithm.log10,
+    "log1p": logarithm.log1p,
+    "sin": trigonometric.sin,
+    "cos": trigonometric.cos,
+    "tan": trigonometric.tan,
+}
+
+
+def expand(builder: Builder, op: str, operands: tuple[Value, ...], *, fused: bool = True) -> Value:
+    """Append what computes `op` of the operands; f32 and f64, scalars and vectors.
+
+    fused: whether to emit `fma` ops; without them only mul and add are used. KeyError where there
+    is no expansion of `op`, TypeError for another element type (widen f16 and bf16 first).
+    """
+    expansion = EXPANSIONS[op]
+    name = element_of(operands[0].type).name
+    if name not in ("f32", "f64"):
+        raise TypeError(f"{op}: expansions exist for f32 and f64, not {name}; convert it first")
+    return expansion(*(Term(builder, value, fused) for value in operands)).value

@@ -1,0 +1,230 @@
+"""Fit the polynomials of ir/maths and write ir/maths/coefficients.py.
+
+    python tests/maths/generate_coefficients.py          # needs mpmath
+
+Every fit is a weighted least-squares fit on Chebyshev-dense points, sharpened to nearly the best
+maximal error by Lawson's reweighting, in 60-digit arithmetic. Coefficients are then rounded to the
+format one after the other, the lowest power first, each time refitting those that are left, so that
+later ones make up for the rounding of earlier ones.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from mpmath import mp, mpf
+
+mp.dps = 60
+Real = Callable[[mpf], mpf]
+
+
+def to_format(value: mpf, dtype: str) -> float:
+    """`value` rounded to nearest in f32 or f64."""
+    if dtype == "f64":
+        return float(value)
+    word = struct.unpack("<f", struct.pack("<f", float(value)))[0]
+    return float(word)
+
+
+def nodes(low: mpf, high: mpf, count: int) -> list[mpf]:
+    middle, half = (low + high) / 2, (high - low) / 2
+    return [middle + half * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
+
+
+def least_squares(rows: list[list[mpf]], right: list[mpf], weights: list[mpf]) -> list[mpf]:
+    n = len(rows[0])
+    matrix, vector = mp.zeros(n, n), mp.zeros(n, 1)
+    for row, r, w in zip(rows, right, weights, strict=True):
+        for i in range(n):
+            wi = w * row[i]
+            vector[i] += wi * r
+            for j in range(i, n):
+                matrix[i, j] += wi * row[j]
+    for i in range(n):
+        for j in range(i):
+            matrix[i, j] = matrix[j, i]
+    return list(mp.lu_solve(matrix, vector))
+
+
+def lawson(rows: list[list[mpf]], right: list[mpf], scale: list[mpf], rounds: int) -> list[mpf]:
+    """Coefficients that nearly minimise the greatest |scale * (right - rows @ coefficients)|."""
+    weights = [mpf(1)] * len(rows)
+    solution: list[mpf] = []
+    for _ in range(rounds):
+        solution = least_squares(rows, right, [w * s * s for w, s in zip(weights, scale, strict=True)])
+        errors = [abs(s * (r - mp.fdot(row, solution))) for row, r, s in zip(rows, right, scale, strict=True)]
+        top = max(errors)
+        if top == 0:
+            break
+        weights = [w * (e / top + mpf("1e-3")) for w, e in zip(weights, errors, strict=True)]
+        total = sum(weights)
+        weights = [w / total for w in weights]
+    return solution
+
+
+def fit(
+    f: Real, low: float, high: float, degree: int, dtype: str, scale: Real | None = None, rounds: int = 12
+) -> tuple[float, ...]:
+    """Coefficients of a polynomial near f on [low, high]; errors count times scale(x)."""
+    points = nodes(mpf(low), mpf(high), 4 * (degree + 1))
+    values = [f(x) for x in points]
+    scales = [scale(x) if scale else mpf(1) for x in points]
+    done: list[float] = []
+    while len(done) <= degree:
+        k = len(done)
+        rows = [[x**j for j in range(k, degree + 1)] for x in points]
+        solution = lawson(rows, values, scales, rounds if k == 0 else 3)
+        done.append(to_format(solution[0], dtype))
+        values = [v - done[-1] * x**k for v, x in zip(values, points, strict=True)]
+    worst = max(abs(v * s) for v, s in zip(values, scales, strict=True))
+    print(f"    degree {degree:2d}  error 2^{float(mp.log(worst, 2)) if worst else -999:.1f}", file=sys.stderr)
+    return tuple(done)
+
+
+def split(value: mpf, bits: tuple[int, ...], dtype: str) -> tuple[float, ...]:
+    """`value` as a sum: the k-th part is a multiple of 2**-bits[k], the last is what is left."""
+    parts = []
+    for b in bits:
+        part = mp.floor(value * mpf(2) ** b + mpf(0.5)) / mpf(2) ** b
+        parts.append(to_format(part, dtype))
+        value -= part
+    parts.append(to_format(value, dtype))
+    return tuple(parts)
+
+
+def pair(value: mpf) -> dict[str, tuple[float, ...]]:
+    """`value` as its float and the rest, in either format."""
+    result = {}
+    for dtype in ("f32", "f64"):
+        high = to_format(value, dtype)
+        result[dtype] = (high, to_format(value - high, dtype))
+    return result
+
+
+def series(coefficient: Callable[[int], mpf], x: mpf, terms: int = 80) -> mpf:
+    return mp.fsum(coefficient(k) * x**k for k in range(terms))
+
+
+def rational(
+    f: Real, low: float, high: float, top: int, bottom: int, dtype: str, scale: Real, rounds: int = 25
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Numerator and denominator (constant term 1) of degrees top and bottom near f on [low, high].
+
+    The linearised problem P - f Q = 0 is solved again and again, weighted by the last Q and by the
+    last errors. The denominator is rounded first and the numerator refitted to it.
+    """
+    points = nodes(mpf(low), mpf(high), 6 * (top + bottom + 2))
+    values = [f(x) for x in points]
+    weights, q = [mpf(1)] * len(points), [mpf(1)] * len(points)
+    solution: list[mpf] = []
+    for _ in range(rounds):
+        rows = [[x**j for j in range(top + 1)] + [-v * x**j for j in range(1, bottom + 1)] for x, v in zip(points, values, strict=True)]
+        scales = [w * (scale(x) / d) ** 2 for w, x, d in zip(weights, points, q, strict=True)]
+        solution = least_squares(rows, values, scales)
+        q = [1 + mp.fsum(solution[top + j] * x**j for j in range(1, bottom + 1)) for x in points]
+        p = [mp.fsum(solution[j] * x**j for j in range(top + 1)) for x in points]
+        errors = [abs(scale(x) * (a / b - v)) for x, a, b, v in zip(points, p, q, values, strict=True)]
+        most = max(errors)
+        weights = [w * (e / most + mpf("1e-2")) for w, e in zip(weights, errors, strict=True)]
+        total = sum(weights)
+        weights = [w / total for w in weights]
+    lower = (1.0,) + tuple(to_format(c, dtype) for c in solution[top + 1 :])
+    divisors = [mp.fsum(c * x**j for j, c in enumerate(lower)) for x in points]
+    wanted = [v * d for v, d in zip(values, divisors, strict=True)]
+    upper: list[float] = []
+    while len(upper) <= top:
+        k = len(upper)
+        rows = [[x**j for j in range(k, top + 1)] for x in points]
+        best = lawson(rows, wanted, [scale(x) / d for x, d in zip(points, divisors, strict=True)], 6)
+        upper.append(to_format(best[0], dtype))
+        wanted = [v - upper[-1] * x**k for v, x in zip(wanted, points, strict=True)]
+    worst = max(abs(scale(x) * v / d) for v, x, d in zip(wanted, points, divisors, strict=True))
+    print(f"    degree {top}/{bottom}  error 2^{float(mp.log(worst, 2)):.1f}", file=sys.stderr)
+    return tuple(upper), lower
+
+
+def both(make: Callable[[str, int], tuple[float, ...]], single: int, double: int) -> dict[str, tuple[float, ...]]:
+    return {"f32": make("f32", single), "f64": make("f64", double)}
+
+
+def exponentials() -> dict[str, dict[str, tuple[float, ...]]]:
+    edge = 0.35  # ln(2) / 2 and what a rounded quotient can add
+    return {
+        "exp": both(  # exp(r) = 1 + r + r*r*P(r)
+            lambda t, d: fit(lambda r: (mp.expm1(r) - r) / r**2, -edge, edge, d, t, lambda r: r**2), 4, 9
+        ),
+        "exp2": both(  # 2**r = 1 + r*P(r)
+            lambda t, d: fit(lambda r: (mp.mpf(2) ** r - 1) / r, -0.5001, 0.5001, d, t, lambda r: r), 5, 10
+        ),
+        "ln2": {"f32": split(mp.log(2), (15,), "f32"), "f64": split(mp.log(2), (38,), "f64")},
+    }
+
+
+def logarithms() -> dict[str, dict[str, tuple[float, ...]]]:
+    low, high = mp.sqrt(0.5) - 1 - mpf("1e-4"), mp.sqrt(2) - 1 + mpf("1e-4")
+    s = (high / (2 + high)) ** 2
+    return {
+        # log(1 + f) = f - f*f/2 + f**3 * P(f)
+        "log": {"f32": fit(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, low, high, 7, "f32", lambda f: f**2),
+                # s = f/(2 + f), z = s*s: log(1 + f) = 2 s + s*z*P(z)
+                "f64": fit(lambda z: 2 * (mp.atanh(mp.sqrt(z)) - mp.sqrt(z)) / mp.sqrt(z) ** 3, mpf("1e-9"), s, 6, "f64", lambda z: z)},
+        "log10_2": {"f32": split(mp.log(2, 10), (15,), "f32"), "f64": split(mp.log(2, 10), (38,), "f64")},
+        "log10_e": {"f32": split(mp.log10(mp.e), (8,), "f32"), "f64": split(mp.log10(mp.e), (24,), "f64")},
+        "log2_e": {"f32": split(1 / mp.log(2), (8,), "f32"), "f64": split(1 / mp.log(2), (24,), "f64")},
+    }  # fmt: skip
+
+
+def trigonometry() -> dict[str, dict[str, tuple[float, ...]]]:
+    tiny, quarter = mpf("1e-12"), (mp.pi / 4 + mpf("1e-3")) ** 2
+
+    def sine(z: mpf) -> mpf:
+        r = mp.sqrt(z)
+        return (r - mp.sin(r)) / (r * z)
+
+    def cosine(z: mpf) -> mpf:
+        return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2
+
+    return {
+        # sin(r) = r - r*z*P(z), z = r*r; cos(r) = 1 - z/2 + z*z*P(z)
+        "sin": both(lambda t, d: fit(sine, tiny, quarter, d, t, lambda z: z), 2, 5),
+        "cos": both(lambda t, d: fit(cosine, tiny, quarter, d, t, lambda z: z**2), 2, 5),
+        "half_pi": {"f32": split(mp.pi / 2, (12, 23, 36), "f32"), "f64": split(mp.pi / 2, (31, 52, 83), "f64")},
+        "half_pi_pair": pair(mp.pi / 2),
+    }
+
+
+def main() -> None:
+    tables: dict[str, dict[str, tuple[float, ...]]] = {}
+    for family in (exponentials, logarithms, trigonometry):
+        print(family.__name__, file=sys.stderr)
+        tables |= family()
+    lines = [
+        '"""Coefficients of ir/maths, by name and format, lowest power first.',
+        "",
+        "Made by tests/maths/generate_coefficients.py, which states what each approximates; not edited.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "# fmt: off",
+        "COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {",
+    ]
+    for name, formats in tables.items():
+        lines.append(f'    "{name}": {{')
+        for dtype, values in formats.items():
+            lines.append(f'        "{dtype}": (')
+            texts = [repr(v) for v in values]
+            for k in range(0, len(texts), 3):
+                lines.append("            " + ", ".join(texts[k : k + 3]) + ",")
+            lines.append("        ),")
+        lines.append("    },")
+    lines += ["}", "# fmt: on", ""]
+    out = Path(__file__).resolve().parents[2] / "ir" / "maths" / "coefficients.py"
+    out.write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
