@@ -199,6 +199,8 @@ class Device(ABC):
             try:
                 if self._dead is None:
                     self._wait(self.timeout)
+                    self._empty = None
+                    self._collect()
             except Poisoned as error:
                 self._poison(error)
                 raise
@@ -206,8 +208,6 @@ class Device(ABC):
                 self._closed = True
                 lifetime.closed(self)
                 if self._dead is None:
-                    self._empty = None
-                    self._collect()
                     self._kernels.clear()
                     self._close()
 
@@ -304,7 +304,7 @@ class Device(ABC):
         with self._lock:
             while self._garbage:
                 handle, nbytes = self._garbage.popleft()
-                if self._dead is None:
+                if self._dead is None and not self._closed:
                     self._live -= nbytes
                     self._release(handle)
 

@@ -1,0 +1,84 @@
+"""Driver of the cpu device."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+from ....ir.targets import Capabilities, Limits
+from ...bundle import Artifact
+from ...errors import ArgumentError
+from ...launch import MAX_GROUPS, Command
+from ...memory import GRANULE
+from ..host_device import HostDevice
+from .level import targets
+from .library import Library
+from .stages import INLINE_SECONDS, Code, LaunchStage, ScratchMemory
+
+FEATURES = (
+    "f16 f64 i8 i16 i64 bf16 storage8 storage16 atomic_i64 atomic_shared_i64 atomic_f32_add "
+    "atomic_shared_f32_add atomic_f64_add atomic_f32_minmax subgroup_basic subgroup_vote "
+    "subgroup_arithmetic subgroup_ballot subgroup_shuffle subgroup_shuffle_relative "
+    "subgroup_size_control memory_model float_controls_rte float_controls_denorm "
+    "float_controls_signed_zero_inf_nan dot4"
+)
+
+
+def _capabilities(spec: str) -> Capabilities:
+    """What the emitted code can do anywhere: types and sizes that hardware lacks are lowered."""
+    limits = Limits(
+        workgroup_invocations=1 << 16,
+        workgroup_size=(1 << 16, 1 << 16, 1 << 16),
+        grid=(MAX_GROUPS, MAX_GROUPS, MAX_GROUPS),
+        shared_bytes=1 << 24,
+        buffer_bytes=1 << 46,
+        binding_bytes=1 << 46,
+        buffers=1 << 10,
+    )
+    return Capabilities(
+        device=spec,
+        name=platform.processor() or platform.machine(),
+        driver=f"gristmill, {platform.libc_ver()[0]} {platform.libc_ver()[1]}",
+        targets=targets(),
+        limits=limits,
+        features=frozenset(FEATURES.split()),
+        subgroup_sizes=(1, 2, 4, 8, 16, 32, 64, 128),
+        offset_alignment=GRANULE,
+        unified_memory=True,
+        facts={"processors": len(os.sched_getaffinity(0))},
+    )
+
+
+class CpuDevice(HostDevice):
+    """Kernels run on `workers` threads; a launch that is predicted to be short, by what the kernel
+    took before, runs on the calling thread when nothing is pending, and is then not bounded."""
+
+    def __init__(self, spec: str, timeout: float, workers: int | None) -> None:
+        count = len(os.sched_getaffinity(0)) if workers is None else workers
+        if count < 1:
+            raise ArgumentError("workers of cpu", expected="at least 1", got=str(workers))
+        super().__init__(spec, _capabilities(spec), timeout, count)
+        self._scratch = ScratchMemory(count + 1)  # the last one belongs to the calling thread
+        self._libraries: list[Library] = []
+
+    def _load(self, artifact: Artifact, blob: bytes) -> Code:
+        library = Library(blob, str(artifact.file))
+        self._libraries.append(library)
+        return Code.of(library, artifact.manifest.entry, artifact.manifest.scratch_bytes)
+
+    def _stage(self, command: Command) -> LaunchStage:
+        return LaunchStage(command, self._bitmap.ctypes.data, self._scratch, self.workers)
+
+    def _submit(self, command: Command) -> None:
+        stage = self._stage(command)
+        predicted = stage.predicted
+        if predicted is not None and predicted < INLINE_SECONDS and self._executor.idle:
+            stage.run_alone(self.workers)
+        else:
+            self._executor.submit([stage])
+
+    def _close(self) -> None:
+        super()._close()
+        for library in self._libraries:
+            library.close()
+        self._libraries.clear()
