@@ -1,0 +1,1 @@
+"""SPIR-V for Vulkan compute, emitted directly from structured kernel IR."""

@@ -1,0 +1,295 @@
+"""Arithmetic, comparison, selection and vector ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.core import Op
+from ...ir.dtypes import DType, Type, VectorType, element_of, lanes_of
+from . import integer
+from .conversions import round_bf16
+from .emitter import Emitter
+from .opcodes import Glsl
+from .opcodes import Op as S
+
+Lowering = Callable[[Emitter, Op], int]
+
+_FLOAT = {"add": S.F_ADD, "sub": S.F_SUB, "mul": S.F_MUL}
+_INT = {"add": S.I_ADD, "sub": S.I_SUB, "mul": S.I_MUL}
+_BITS = {"and": S.BITWISE_AND, "or": S.BITWISE_OR, "xor": S.BITWISE_XOR}
+_LOGIC = {"and": S.LOGICAL_AND, "or": S.LOGICAL_OR, "xor": S.LOGICAL_NOT_EQUAL}
+_COMPARE = {  # float, signed, unsigned
+    "eq": (S.F_ORD_EQUAL, S.I_EQUAL, S.I_EQUAL),
+    "ne": (S.F_UNORD_NOT_EQUAL, S.I_NOT_EQUAL, S.I_NOT_EQUAL),
+    "lt": (S.F_ORD_LESS_THAN, S.S_LESS_THAN, S.U_LESS_THAN),
+    "le": (S.F_ORD_LESS_THAN_EQUAL, S.S_LESS_THAN_EQUAL, S.U_LESS_THAN_EQUAL),
+    "gt": (S.F_ORD_GREATER_THAN, S.S_GREATER_THAN, S.U_GREATER_THAN),
+    "ge": (S.F_ORD_GREATER_THAN_EQUAL, S.S_GREATER_THAN_EQUAL, S.U_GREATER_THAN_EQUAL),
+}
+_GLSL_ANY = {  # for every float width
+    "floor": Glsl.FLOOR,
+    "ceil": Glsl.CEIL,
+    "trunc": Glsl.TRUNC,
+    "rint": Glsl.ROUND_EVEN,
+    "sqrt": Glsl.SQRT,
+    "rsqrt": Glsl.INVERSE_SQRT,
+    "fma": Glsl.FMA,
+}
+_GLSL_APPROXIMATE = {  # f32 and f16 only; legalize leaves them where the kernel allows
+    "exp": Glsl.EXP,
+    "exp2": Glsl.EXP2,
+    "log": Glsl.LOG,
+    "log2": Glsl.LOG2,
+    "sin": Glsl.SIN,
+    "cos": Glsl.COS,
+    "tan": Glsl.TAN,
+    "asin": Glsl.ASIN,
+    "acos": Glsl.ACOS,
+    "atan": Glsl.ATAN,
+    "sinh": Glsl.SINH,
+    "cosh": Glsl.COSH,
+    "tanh": Glsl.TANH,
+    "asinh": Glsl.ASINH,
+    "acosh": Glsl.ACOSH,
+    "atanh": Glsl.ATANH,
+    "pow": Glsl.POW,
+    "atan2": Glsl.ATAN2,
+}
+APPROXIMATE = frozenset(_GLSL_APPROXIMATE)
+
+
+def _float_result(e: Emitter, op: Op, result: int) -> int:
+    """bf16 results are rounded after every op."""
+    t = op.result.type
+    return round_bf16(e, result, lanes_of(t)) if element_of(t).name == "bf16" else result
+
+
+def binary(e: Emitter, op: Op) -> int:
+    t = op.result.type
+    if element_of(t).is_float:
+        return _float_result(e, op, e.rounded(_FLOAT[op.name], e.type(t), *e.operands(op)))
+    return e.ins(_INT[op.name], e.type(t), *e.operands(op))
+
+
+def bitwise(e: Emitter, op: Op) -> int:
+    t = op.result.type
+    table = _LOGIC if element_of(t).is_bool else _BITS
+    return e.ins(table[op.name], e.type(t), *e.operands(op))
+
+
+def invert(e: Emitter, op: Op) -> int:
+    t = op.result.type
+    return e.ins(S.LOGICAL_NOT if element_of(t).is_bool else S.NOT, e.type(t), *e.operands(op))
+
+
+def negate(e: Emitter, op: Op) -> int:
+    t = op.result.type
+    opcode = S.F_NEGATE if element_of(t).is_float else S.S_NEGATE
+    return e.ins(opcode, e.type(t), *e.operands(op))
+
+
+def divide(e: Emitter, op: Op) -> int:
+    return _float_result(e, op, e.ins(S.F_DIV, e.type(op.result.type), *e.operands(op)))
+
+
+def builtin(e: Emitter, op: Op) -> int:
+    return _float_result(e, op, e.glsl(e.type(op.result.type), _GLSL_ANY[op.name], *e.operands(op)))
+
+
+def approximate(e: Emitter, op: Op) -> int:
+    t = op.result.type
+    if element_of(t).bits == 64:
+        raise e.fail(f"{op.name} of {t} has no native form: legalize expands it")
+    return _float_result(e, op, e.glsl(e.type(t), _GLSL_APPROXIMATE[op.name], *e.operands(op)))
+
+
+def absolute(e: Emitter, op: Op) -> int:
+    t, (x,) = op.result.type, e.operands(op)
+    dtype, lanes = element_of(t), lanes_of(t)
+    if dtype.is_float:
+        return e.glsl(e.type(t), Glsl.F_ABS, x)
+    if not dtype.is_signed:
+        return x
+    negative = e.ins(S.S_LESS_THAN, e.bools(lanes), x, e.int_const(0, dtype.bits, lanes))
+    return e.ins(S.SELECT, e.type(t), negative, e.ins(S.S_NEGATE, e.type(t), x), x)
+
+
+def sign(e: Emitter, op: Op) -> int:
+    t, (x,) = op.result.type, e.operands(op)
+    dtype, lanes, type_ = element_of(t), lanes_of(t), e.type(t)
+    flags = e.bools(lanes)
+    if not dtype.is_float:
+        zero, one = (e.int_const(n, dtype.bits, lanes) for n in (0, 1))
+        some = e.ins(S.SELECT, type_, e.ins(S.I_NOT_EQUAL, flags, x, zero), one, zero)
+        if not dtype.is_signed:
+            return some
+        below = e.ins(S.S_LESS_THAN, flags, x, zero)
+        return e.ins(S.SELECT, type_, below, e.int_const(-1, dtype.bits, lanes), some)
+    bits = 32 if dtype.name == "bf16" else dtype.bits
+    zero, one, less = (e.float_const(v, bits, lanes) for v in (0.0, 1.0, -1.0))
+    rest = e.ins(S.SELECT, type_, e.ins(S.F_ORD_EQUAL, flags, x, zero), zero, x)
+    rest = e.ins(S.SELECT, type_, e.ins(S.F_ORD_LESS_THAN, flags, x, zero), less, rest)
+    return e.ins(S.SELECT, type_, e.ins(S.F_ORD_GREATER_THAN, flags, x, zero), one, rest)
+
+
+def least(e: Emitter, op: Op) -> int:
+    """min and max; a NaN loses, which the N forms promise."""
+    t = op.result.type
+    dtype, lesser = element_of(t), op.name == "min"
+    if dtype.is_float:
+        function = Glsl.N_MIN if lesser else Glsl.N_MAX
+    elif dtype.is_signed:
+        function = Glsl.S_MIN if lesser else Glsl.S_MAX
+    else:
+        function = Glsl.U_MIN if lesser else Glsl.U_MAX
+    return e.glsl(e.type(t), function, *e.operands(op))
+
+
+def compare(e: Emitter, op: Op) -> int:
+    t = op.operands[0].type
+    dtype, flags = element_of(t), e.bools(lanes_of(t))
+    if dtype.is_bool:
+        opcode = S.LOGICAL_EQUAL if op.name == "eq" else S.LOGICAL_NOT_EQUAL
+    else:
+        kinds = _COMPARE[op.name]
+        opcode = kinds[0] if dtype.is_float else kinds[1 if dtype.is_signed else 2]
+    return e.ins(opcode, flags, *e.operands(op))
+
+
+def select(e: Emitter, op: Op) -> int:
+    t, (condition, a, b) = op.result.type, e.operands(op)
+    if isinstance(t, VectorType) and not isinstance(op.operands[0].type, VectorType):
+        condition = e.splat(condition, e.module.bool_, t.lanes)
+    return e.ins(S.SELECT, e.type(t), condition, a, b)
+
+
+# classification and sign bits, on the bits: drivers may assume that there are no NaNs
+
+
+def _bits(e: Emitter, x: int, t: Type) -> tuple[int, int, int, int]:
+    """A float of 32 or 16 bits as f32 bits: magnitude, infinity, lanes, type."""
+    lanes, dtype = lanes_of(t), element_of(t)
+    if dtype.name == "f16":
+        x = e.ins(S.F_CONVERT, e.floats(32, lanes), x)
+    type_ = e.ints(32, lanes)
+    word = e.ins(S.BITCAST, type_, x)
+    magnitude = e.ins(S.BITWISE_AND, type_, word, e.int_const(0x7FFFFFFF, 32, lanes))
+    return magnitude, e.int_const(0x7F800000, 32, lanes), lanes, type_
+
+
+def _magnitude64(e: Emitter, x: int, lanes: int) -> int:
+    """The upper words of doubles without the sign, with a low bit set where the lower is not 0."""
+    words = []
+    for lane in e.per_lane(x, e.floats(64), lanes):
+        pair = e.ins(S.BITCAST, e.ints(32, 2), lane)
+        low, high = (e.ins(S.COMPOSITE_EXTRACT, e.module.u32, pair, n) for n in (0, 1))
+        high = e.ins(S.BITWISE_AND, e.module.u32, high, e.int_const(0x7FFFFFFF))
+        some = e.ins(S.I_NOT_EQUAL, e.module.bool_, low, e.int_const(0))
+        sticky = e.ins(S.SELECT, e.module.u32, some, e.int_const(1), e.int_const(0))
+        words.append(e.ins(S.BITWISE_OR, e.module.u32, high, sticky))
+    return e.gather(words, e.module.u32)
+
+
+def classify(e: Emitter, op: Op) -> int:
+    t, (x,) = op.operands[0].type, e.operands(op)
+    if element_of(t).bits == 64:
+        lanes = lanes_of(t)
+        magnitude, infinity = _magnitude64(e, x, lanes), e.int_const(0x7FF00000, 32, lanes)
+    else:
+        magnitude, infinity, lanes, _ = _bits(e, x, t)
+    opcode = {"isnan": S.U_GREATER_THAN, "isinf": S.I_EQUAL, "isfinite": S.U_LESS_THAN}[op.name]
+    return e.ins(opcode, e.bools(lanes), magnitude, infinity)
+
+
+def copysign(e: Emitter, op: Op) -> int:
+    t, (a, b) = op.result.type, e.operands(op)
+    dtype, lanes, type_ = element_of(t), lanes_of(t), e.type(t)
+    magnitude = e.glsl(type_, Glsl.F_ABS, a)
+    if dtype.bits == 64:
+        signs = []
+        for lane in e.per_lane(b, e.floats(64), lanes):
+            pair = e.ins(S.BITCAST, e.ints(32, 2), lane)
+            signs.append(e.ins(S.COMPOSITE_EXTRACT, e.module.u32, pair, 1))
+        word = e.gather(signs, e.module.u32)
+    else:
+        wide = e.ins(S.F_CONVERT, e.floats(32, lanes), b) if dtype.name == "f16" else b
+        word = e.ins(S.BITCAST, e.ints(32, lanes), wide)
+    zero, top = e.int_const(0, 32, lanes), e.int_const(0x80000000, 32, lanes)
+    masked = e.ins(S.BITWISE_AND, e.ints(32, lanes), word, top)
+    negative = e.ins(S.I_NOT_EQUAL, e.bools(lanes), masked, zero)
+    return e.ins(S.SELECT, type_, negative, e.ins(S.F_NEGATE, type_, magnitude), magnitude)
+
+
+# vectors
+
+
+def construct(e: Emitter, op: Op) -> int:
+    return e.ins(S.COMPOSITE_CONSTRUCT, e.type(op.result.type), *e.operands(op))
+
+
+def splat(e: Emitter, op: Op) -> int:
+    t = op.result.type
+    (value,) = e.operands(op)
+    if op.operands[0].id in e.constants:
+        return e.module.splat(e.type(t), lanes_of(t), value)
+    return e.ins(S.COMPOSITE_CONSTRUCT, e.type(t), *(value,) * lanes_of(t))
+
+
+def _lane(op: Op) -> int:
+    lane = op.attr("lane")
+    assert isinstance(lane, int)
+    return lane
+
+
+def extract(e: Emitter, op: Op) -> int:
+    return e.ins(S.COMPOSITE_EXTRACT, e.type(op.result.type), *e.operands(op), _lane(op))
+
+
+def insert(e: Emitter, op: Op) -> int:
+    vector, value = e.operands(op)
+    return e.ins(S.COMPOSITE_INSERT, e.type(op.result.type), value, vector, _lane(op))
+
+
+def shuffle(e: Emitter, op: Op) -> int:
+    lanes = op.attr("lanes")
+    assert isinstance(lanes, tuple)
+    words = [n for n in lanes if isinstance(n, int)]
+    return e.ins(S.VECTOR_SHUFFLE, e.type(op.result.type), *e.operands(op), *words)
+
+
+def const(e: Emitter, op: Op) -> int:
+    bits, dtype = op.attr("bits"), op.result.type
+    assert isinstance(bits, int)
+    assert isinstance(dtype, DType)
+    e.constants[op.result.id] = bits
+    if dtype.is_bool:
+        return e.module.boolean(bool(bits))
+    if dtype.name == "bf16":
+        return e.module.constant(e.type(dtype), bits << 16)
+    return e.module.constant(e.type(dtype), bits, dtype.bits)
+
+
+LOWERINGS: dict[str, Lowering] = {
+    **dict.fromkeys(_INT, binary),
+    **dict.fromkeys(_BITS, bitwise),
+    **dict.fromkeys(_COMPARE, compare),
+    **dict.fromkeys(_GLSL_ANY, builtin),
+    **dict.fromkeys(_GLSL_APPROXIMATE, approximate),
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), classify),
+    "not": invert,
+    "neg": negate,
+    "abs": absolute,
+    "sign": sign,
+    "min": least,
+    "max": least,
+    "div": divide,
+    "copysign": copysign,
+    "select": select,
+    "vector": construct,
+    "splat": splat,
+    "extract": extract,
+    "insert": insert,
+    "shuffle": shuffle,
+    "const": const,
+    **integer.LOWERINGS,
+}

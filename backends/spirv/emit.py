@@ -1,0 +1,237 @@
+"""From kernel IR to a SPIR-V module for Vulkan.
+
+Archs: `vulkan1.1` (SPIR-V 1.3) and `vulkan1.3` (SPIR-V 1.6), each with optional suffixes that allow
+native instructions where a portable form exists: `vulkan1.3:atomic_f32_add:dot4` (`native.NATIVE`
+lists them); the artifact then requires those features. `emit` does not validate; `validate` does.
+
+Subgroups: the kernel's size is demanded of the device, full subgroups too where the device can
+promise them (VK_EXT_subgroup_size_control), and its workgroup size is a multiple of that size.
+Vulkan does not say which invocations form a subgroup; all drivers known take them in the order of
+LocalInvocationIndex, which is what the kernel language defines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.core import Kernel, Loc, Op
+from ..compile import CompileError, Emitted, Options
+from . import arithmetic, conversions, sync
+from .control import Flow
+from .emitter import Emitter
+from .ids import Ids, bind_scalars
+from .memory import Memories
+from .module import VERSIONS
+from .native import FLOAT_CONTROLS, NATIVE
+from .opcodes import Cap, Mode
+from .opcodes import Op as S
+from .subgroup import METHODS, Subgroups
+from .usage import ID_OPS, id_key, scan
+from .validate import InvalidModuleError, check, validator_version
+
+__all__ = ["digest_inputs", "emit", "validate"]
+
+_PURE: dict[str, Callable[[Emitter, Op], int]] = {
+    **arithmetic.LOWERINGS,
+    **conversions.LOWERINGS,
+}
+_ARITHMETIC_CAPS = {
+    "f16": Cap.FLOAT16,
+    "i16": Cap.INT16,
+    "u16": Cap.INT16,
+    "i8": Cap.INT8,
+    "u8": Cap.INT8,
+}
+_WIDE_FEATURES = {Cap.INT64: "i64", Cap.FLOAT64: "f64"}
+
+
+def split_arch(kernel: str, arch: str) -> tuple[str, frozenset[str]]:
+    """An arch as (base, allowed native features). CompileError names what is known."""
+    base, *suffixes = arch.split(":")
+    if base not in VERSIONS:
+        known = ", ".join(VERSIONS)
+        raise CompileError(kernel, f"spirv-{arch}", f"unknown arch {base!r}; known: {known}")
+    odd = sorted(set(suffixes) - NATIVE)
+    if odd:
+        known = ", ".join(sorted(NATIVE))
+        message = f"unknown suffix {', '.join(odd)}; known: {known}"
+        raise CompileError(kernel, f"spirv-{arch}", message)
+    return base, frozenset(suffixes)
+
+
+def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
+    """The module of a kernel: passes, then words. CompileError for what cannot be expressed."""
+    return _emit(kernel, arch, options)[0]
+
+
+def digest_inputs() -> tuple[str, ...]:
+    """The validator's version; it decides which modules pass."""
+    return (validator_version(),)
+
+
+def validate(blob: bytes, arch: str, kernel: Kernel | None = None, options: Options | None = None) -> None:
+    """Check a module with SPIRV-Tools; CompileError with the validator's words.
+
+    Given the kernel that the module was emitted from, the error names its source line.
+    """
+    try:
+        check(blob, arch.partition(":")[0])
+    except InvalidModuleError as error:
+        name, loc = error.entry, None
+        if kernel is not None:
+            name = kernel.name
+            emitted, places = _emit(kernel, arch, options or Options())
+            if emitted.blob == blob:
+                loc = places(error.instruction)
+        message = f"spirv-val refuses the module: {error.message}"
+        raise CompileError(name, f"spirv-{arch}", message, loc) from error
+
+
+def prepare(kernel: Kernel, options: Options) -> Kernel:
+    """The kernel after the passes of this target."""
+    from ...ir import passes
+
+    from .support import support
+
+    if not hasattr(passes, "standard"):
+        return kernel
+    return passes.run(kernel, passes.standard(support(kernel), checks=options.checks))
+
+
+def _emit(
+    kernel: Kernel, arch: str, options: Options
+) -> tuple[Emitted, Callable[[int], Loc | None]]:
+    base, native = split_arch(kernel.name, arch)
+    kernel = prepare(kernel, options)
+    return emit_lowered(kernel, base, native, arch)
+
+
+def emit_lowered(
+    kernel: Kernel, base: str, native: frozenset[str] = frozenset(), arch: str = ""
+) -> tuple[Emitted, Callable[[int], Loc | None]]:
+    """Emit a legalized kernel: the artifact, and a function from instruction number to place."""
+    usage = scan(kernel)
+    e = Emitter(kernel, base, native, usage)
+    for dtype in sorted(usage.arithmetic):
+        e.module.capabilities.add(_ARITHMETIC_CAPS[dtype])
+        e.requires.add(dtype.replace("u", "i"))
+    body = _Body(e)
+    body.run()
+    _float_controls(e)
+    for capability, feature in _WIDE_FEATURES.items():
+        if capability in e.module.capabilities:
+            e.requires.add(feature)
+    start = [2 << 16 | S.LABEL, e.first, *e.variables, *e.prologue]
+    blob = e.module.assemble([*start, *e.code], kernel.workgroup)
+    facts = {} if usage.loop_trips is None else {"max_loop_trips": usage.loop_trips}
+    emitted = Emitted(
+        blob,
+        kernel.name,
+        requires=tuple(sorted(e.requires)),
+        shared_bytes=body.memories.shared_bytes,
+        sites=kernel.sites,
+        facts=facts,
+    )
+
+    def place(instruction: int) -> Loc | None:
+        """The source place of the n-th instruction (from 0) of the module."""
+        from .validate import instruction_offsets
+
+        offsets = instruction_offsets(blob)
+        if not 0 <= instruction < len(offsets):
+            return None
+        at = offsets[instruction] - (len(blob) // 4 - 1 - len(e.code))
+        found = [loc for offset, loc in e.marks if offset <= at]
+        return found[-1] if found and at >= 0 else None
+
+    return emitted, place
+
+
+class _Body:
+    """The lowering of one kernel's ops, with the tables that need state."""
+
+    def __init__(self, e: Emitter) -> None:
+        self.e = e
+        self.ids = Ids(e)
+        self.memories = Memories(e)
+        self.atomics = sync.Atomics(e, self.memories)
+        self.subgroups = Subgroups(e, self.ids)
+        self.flow = Flow(e, self.lower)
+
+    def run(self) -> None:
+        bind_scalars(self.e, self.ids)
+        self.ids.prepare(self.e.usage.ids)
+        self.flow.region(self.e.kernel.body)
+
+    def lower(self, e: Emitter, op: Op) -> None:
+        """Emit one op that is not control flow."""
+        if op.loc is not None:
+            e.loc = op.loc
+            e.marks.append((len(e.code), op.loc))
+        name = op.name
+        pure = _PURE.get(name)
+        if pure is not None:
+            e.define(op.result, pure(e, op))
+        elif name in _EFFECTS:
+            _EFFECTS[name](self, op)
+        elif name in ID_OPS:
+            e.define(op.result, self.ids.get(*id_key(op)))
+        elif name in METHODS:
+            e.define(op.result, METHODS[name](self.subgroups, op))
+        elif name not in ("print", "breakpoint"):
+            raise e.fail(f"op {name} has no SPIR-V form: legalize expands it")
+
+    def count(self, op: Op) -> None:
+        memory, e = op.operands[0], self.e
+        number = self.memories.buffer_number(memory)
+        if number is not None:
+            e.define(op.result, self.ids.count(number))
+            return
+        size = getattr(memory.type, "count", None)
+        assert isinstance(size, int)
+        e.define(op.result, e.int_const(size, e.kernel.index.bits))
+
+    def check(self, op: Op) -> None:
+        base = self.ids.word(self.ids.layout.fault_base)
+        self.atomics.check(op, base, self.ids.binding + 1)
+
+    def load(self, op: Op) -> None:
+        self.e.define(op.result, self.memories.load(op))
+
+    def atomic(self, op: Op) -> None:
+        self.e.define(op.result, self.atomics.atomic(op))
+
+    def compare_exchange(self, op: Op) -> None:
+        self.e.define(op.result, self.atomics.compare_exchange(op))
+
+
+_EFFECTS: dict[str, Callable[[_Body, Op], None]] = {
+    "load": _Body.load,
+    "store": lambda body, op: body.memories.store(op),
+    "alloc": lambda body, op: body.memories.allocate(op),
+    "count": _Body.count,
+    "assert": _Body.check,
+    "atomic": _Body.atomic,
+    "compare_exchange": _Body.compare_exchange,
+    "barrier": lambda body, op: sync.barrier(body.e, op),
+    "fence": lambda body, op: sync.fence(body.e, op),
+}
+
+_CONTROLS = {
+    "float_controls_rte": (Cap.ROUNDING_MODE_RTE, Mode.ROUNDING_MODE_RTE),
+    "float_controls_denorm": (Cap.DENORM_PRESERVE, Mode.DENORM_PRESERVE),
+    "float_controls_signed_zero_inf_nan": (
+        Cap.SIGNED_ZERO_INF_NAN_PRESERVE,
+        Mode.SIGNED_ZERO_INF_NAN_PRESERVE,
+    ),
+}
+
+
+def _float_controls(e: Emitter) -> None:
+    """Execution modes for f32 that the target's name asks for."""
+    for feature in sorted(e.native & FLOAT_CONTROLS):
+        capability, mode = _CONTROLS[feature]
+        e.module.capabilities.add(capability)
+        e.module.extension_in("SPV_KHR_float_controls", 0x00010400)
+        e.module.mode(mode, 32)
+        e.requires.add(feature)

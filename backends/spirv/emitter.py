@@ -1,0 +1,171 @@
+"""The state of one emission and the words that every lowering uses.
+
+Values of kernel IR live in SPIR-V registers so: integers as unsigned integers of their width,
+bool as OpTypeBool, f16/f32/f64 as themselves, and bf16 as an f32 that holds a bf16 exactly.
+"""
+
+from __future__ import annotations
+
+from ...ir.core import Kernel, Loc, Op, Value, float_bits
+from ...ir.dtypes import DTYPES, DType, Type, VectorType
+from ..compile import CompileError
+from .module import Module
+from .opcodes import Deco
+from .opcodes import Op as S
+from .usage import Usage
+
+_FLOATS = {16: DTYPES["f16"], 32: DTYPES["f32"], 64: DTYPES["f64"]}
+
+
+class Emitter:
+    """Emits the words of one kernel. Lowerings are functions `(emitter, op) -> result id`."""
+
+    def __init__(self, kernel: Kernel, arch: str, native: frozenset[str], usage: Usage) -> None:
+        self.kernel = kernel
+        self.arch = arch
+        self.native = native  # features that the caller allows although a portable form exists
+        self.usage = usage
+        self.module = Module(arch, kernel.name)
+        self.requires: set[str] = set()
+        self.values: dict[int, int] = {}
+        self.constants: dict[int, int] = {}  # bit patterns of values that are constants
+        self.variables: list[int] = []
+        self.prologue: list[int] = []  # loads that stand in the entry block, before the code
+        self.code: list[int] = []
+        self.marks: list[tuple[int, Loc]] = []  # (offset in code, place of the op that follows)
+        self.first = self.module.id()
+        self.block = self.first
+        self.loc: Loc | None = None
+        self.contract = "contract" in kernel.fast
+        self._types: dict[Type, int] = {}
+        self._named: set[int] = set()
+
+    def fail(self, message: str) -> CompileError:
+        """The error for what cannot be emitted, at the op in hand."""
+        return CompileError(self.kernel.name, f"spirv-{self.arch}", message, self.loc)
+
+    # instructions
+
+    def ins(self, opcode: int, type_: int, *operands: int) -> int:
+        """An instruction with a result."""
+        module = self.module
+        result = module.bound
+        module.bound = result + 1
+        self.code += ((len(operands) + 3) << 16 | opcode, type_, result, *operands)
+        return result
+
+    def raw(self, opcode: int, *operands: int) -> None:
+        """An instruction without a result."""
+        self.code += ((len(operands) + 1) << 16 | opcode, *operands)
+
+    def early(self, opcode: int, type_: int, *operands: int) -> int:
+        """An instruction of the entry block: its result is known everywhere."""
+        result = self.module.id()
+        self.prologue += ((len(operands) + 3) << 16 | opcode, type_, result, *operands)
+        return result
+
+    def glsl(self, type_: int, function: int, *operands: int) -> int:
+        """An instruction of GLSL.std.450."""
+        return self.ins(S.EXT_INST, type_, self.module.glsl_set(), function, *operands)
+
+    def rounded(self, opcode: int, type_: int, *operands: int) -> int:
+        """A float operation that drivers must not fuse with another one."""
+        result = self.ins(opcode, type_, *operands)
+        if not self.contract:
+            self.module.decorations += (3 << 16 | S.DECORATE, result, Deco.NO_CONTRACTION)
+        return result
+
+    # types
+
+    def type(self, t: Type) -> int:
+        """The register type of values of `t`."""
+        known = self._types.get(t)
+        if known is None:
+            known = self._types[t] = self._register_type(t)
+        return known
+
+    def _register_type(self, t: Type) -> int:
+        if isinstance(t, VectorType):
+            if t.lanes > 4:
+                raise self.fail(f"{t} has more than 4 lanes: legalize splits it first")
+            return self.module.vector_type(self.type(t.element), t.lanes)
+        if not isinstance(t, DType):
+            raise self.fail(f"{t} is memory, not a value")
+        if t.is_bool:
+            return self.module.bool_
+        if t.is_float:
+            return self.module.float_type(32 if t.name == "bf16" else t.bits)
+        return self.module.int_type(t.bits)
+
+    def ints(self, bits: int, lanes: int = 1) -> int:
+        return self.module.vector_type(self.module.int_type(bits), lanes)
+
+    def floats(self, bits: int, lanes: int = 1) -> int:
+        return self.module.vector_type(self.module.float_type(bits), lanes)
+
+    def bools(self, lanes: int = 1) -> int:
+        return self.module.vector_type(self.module.bool_, lanes)
+
+    # constants
+
+    def int_const(self, value: int, bits: int = 32, lanes: int = 1) -> int:
+        """An integer constant, wrapped to `bits`, in every lane."""
+        scalar = self.module.int_type(bits)
+        one = self.module.constant(scalar, value & ((1 << bits) - 1), bits)
+        return one if lanes == 1 else self.module.splat(self.ints(bits, lanes), lanes, one)
+
+    def float_const(self, value: float, bits: int = 32, lanes: int = 1) -> int:
+        scalar = self.module.float_type(bits)
+        one = self.module.constant(scalar, float_bits(value, _FLOATS[bits]), bits)
+        return one if lanes == 1 else self.module.splat(self.floats(bits, lanes), lanes, one)
+
+    def splat(self, value: int, scalar_type: int, lanes: int) -> int:
+        """A vector with `value` in every lane; the value itself where lanes is 1."""
+        if lanes == 1:
+            return value
+        vector = self.module.vector_type(scalar_type, lanes)
+        return self.ins(S.COMPOSITE_CONSTRUCT, vector, *(value,) * lanes)
+
+    # values
+
+    def use(self, value: Value) -> int:
+        """The id of an operand."""
+        return self.values[value.id]
+
+    def operands(self, op: Op) -> list[int]:
+        """The ids of all operands."""
+        values = self.values
+        return [values[v.id] for v in op.operands]
+
+    def define(self, value: Value, result: int) -> None:
+        """Bind a value to an id, and give the id its name in the source."""
+        self.values[value.id] = result
+        if value.hint and result not in self._named:
+            self._named.add(result)
+            self.module.name(result, value.hint)
+
+    def alias(self, value: Value, result: int) -> None:
+        """Bind without naming: the id belongs to another value as well."""
+        self.values[value.id] = result
+
+    # blocks
+
+    def label(self, block: int) -> None:
+        self.code += (2 << 16 | S.LABEL, block)
+        self.block = block
+
+    def branch(self, block: int) -> None:
+        self.code += (2 << 16 | S.BRANCH, block)
+
+    def per_lane(self, value: int, scalar_type: int, lanes: int) -> list[int]:
+        """The lanes of a value, one id each."""
+        if lanes == 1:
+            return [value]
+        return [self.ins(S.COMPOSITE_EXTRACT, scalar_type, value, n) for n in range(lanes)]
+
+    def gather(self, lanes: list[int], scalar_type: int) -> int:
+        """A vector of these lanes; the scalar itself where there is one."""
+        if len(lanes) == 1:
+            return lanes[0]
+        vector = self.module.vector_type(scalar_type, len(lanes))
+        return self.ins(S.COMPOSITE_CONSTRUCT, vector, *lanes)

@@ -1,0 +1,183 @@
+"""What a kernel does, found in one walk before anything is emitted.
+
+Capabilities, variables and barrier semantics follow from it: which narrow types need arithmetic
+(loading, storing and converting does not), how each buffer and array is accessed, and which
+barriers stand where buffer accesses need ordering.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.core import Kernel, Op, Region
+from ...ir.dtypes import DType, MemType, Space, Type, element_of, lanes_of
+
+
+@dataclass(slots=True)
+class MemoryUse:
+    """How one buffer or array is accessed."""
+
+    load_lanes: set[int] = field(default_factory=set)
+    store_lanes: set[int] = field(default_factory=set)
+    atomics: set[str] = field(default_factory=set)  # kinds
+    reads: bool = False
+    writes: bool = False
+
+
+@dataclass(slots=True)
+class Usage:
+    """Facts of one kernel."""
+
+    memory: dict[int, MemoryUse] = field(default_factory=dict)  # by value number
+    arithmetic: set[str] = field(default_factory=set)  # narrow types used beyond storage
+    subgroups: bool = False
+    device_fence: bool = False
+    ordered: set[int] = field(default_factory=set)  # id() of barriers that order buffers
+    ids: set[tuple[str, int]] = field(default_factory=set)  # id ops in use, with their dimension
+    workgroup_arrays: bool = False
+    loop_trips: int | None = 0  # greatest static total per invocation; None: not known
+
+
+_STORAGE_ONLY = frozenset({"load", "store", "convert"})
+_MEMORY = frozenset({"load", "store", "atomic", "compare_exchange"})
+_DIM_IDS = frozenset({"global_id", "local_id", "group_id", "num_groups"})
+ID_OPS = _DIM_IDS | {"local_linear_id", "subgroup_id", "subgroup_lane", "num_subgroups"}
+
+
+def id_key(op: Op) -> tuple[str, int]:
+    """An id op as (name, dimension); dimension 0 for those without."""
+    if op.name not in _DIM_IDS:
+        return op.name, 0
+    d = op.attr("dim")
+    assert isinstance(d, int)
+    return op.name, d
+
+
+class _Scan:
+    def __init__(self, kernel: Kernel) -> None:
+        self.usage = Usage()
+        self.at = 0
+        self.buffers = {v.id for v in kernel.body.args if isinstance(v.type, MemType)}
+        self.loops: list[int] = []  # positions of the loops around, outermost first
+        self.barriers: list[tuple[int, int, Op]] = []  # position, outermost loop, op
+        self.touches: list[tuple[int, int, int]] = []  # position, outermost loop, buffer
+        for value in kernel.body.args:
+            if isinstance(value.type, DType):
+                self.arithmetic(value.type)
+
+    def arithmetic(self, t: Type) -> None:
+        element = element_of(t)
+        if element.bits < 32 and not element.is_bool and element.name != "bf16":
+            self.usage.arithmetic.add(element.name)
+
+    def region(self, region: Region) -> None:
+        for op in region.ops:
+            self.op(op)
+
+    def op(self, op: Op) -> None:
+        name, usage = op.name, self.usage
+        self.at += 1
+        if name in _MEMORY:
+            self.access(op)
+        elif name == "alloc":
+            usage.memory[op.result.id] = MemoryUse()
+            self.arithmetic(op.result.type)
+            memory = op.result.type
+            assert isinstance(memory, MemType)
+            usage.workgroup_arrays |= memory.space is Space.WORKGROUP
+        elif name in ID_OPS:
+            usage.ids.add(id_key(op))
+        elif name.startswith("subgroup_"):
+            usage.subgroups = True
+        elif name in ("barrier", "fence"):
+            self.barriers.append((self.at, self.loops[0] if self.loops else -1, op))
+            if name == "fence" and op.attr("scope") == "device":
+                usage.device_fence = True
+        if name not in _STORAGE_ONLY:
+            for value in op.results:
+                if not isinstance(value.type, MemType):
+                    self.arithmetic(value.type)
+            for value in op.operands:
+                if not isinstance(value.type, MemType):
+                    self.arithmetic(value.type)
+        if op.regions:
+            loop = name in ("for", "while")
+            if loop:
+                self.loops.append(self.at)
+            for region in op.regions:
+                self.region(region)
+            if loop:
+                self.loops.pop()
+
+    def access(self, op: Op) -> None:
+        memory = op.operands[0]
+        use = self.usage.memory.setdefault(memory.id, MemoryUse())
+        if op.name == "load":
+            use.load_lanes.add(lanes_of(op.result.type))
+            use.reads = True
+            if memory.id not in self.buffers:  # a narrow array needs more than storage
+                self.arithmetic(op.result.type)
+        elif op.name == "store":
+            use.store_lanes.add(lanes_of(op.operands[2].type))
+            use.writes = True
+        else:
+            use.atomics.add(str(dict(op.attrs).get("kind", op.name)))
+            use.reads = use.writes = True
+        for index in op.operands[1:2]:
+            self.arithmetic(index.type)
+        if memory.id in self.buffers:
+            outer = self.loops[0] if self.loops else -1
+            self.touches.append((self.at, outer, memory.id))
+
+
+def scan(kernel: Kernel) -> Usage:
+    """The facts of a kernel."""
+    walk = _Scan(kernel)
+    walk.region(kernel.body)
+    usage = walk.usage
+    may_alias = {
+        v.id for p, v in zip(kernel.params, kernel.body.args, strict=True) if p.may_alias
+    }
+    written = {key for key in walk.buffers if key in usage.memory and usage.memory[key].writes}
+    shared = written | (may_alias if written & may_alias else set())
+    for position, loop, op in walk.barriers:
+        # A barrier orders buffers only if a buffer that is written somewhere is touched before it:
+        # earlier in the program, or anywhere in a loop around both.
+        before = any(
+            key in shared and (at < position or (loop >= 0 and outer == loop))
+            for at, outer, key in walk.touches
+        )
+        if before or op.name == "fence":
+            usage.ordered.add(id(op))
+    usage.loop_trips = static_trips(kernel)
+    return usage
+
+
+def static_trips(kernel: Kernel) -> int | None:
+    """The most loop iterations that one invocation can run, where constants tell; else None."""
+    constants: dict[int, int] = {}
+
+    def total(region: Region) -> int | None:
+        count = 0
+        for op in region.ops:
+            if op.name == "const" and isinstance(op.result.type, DType) and op.result.type.is_int:
+                bits, dtype = op.attr("bits"), op.result.type
+                assert isinstance(bits, int)
+                wraps = dtype.is_signed and bits >> (dtype.bits - 1)
+                constants[op.result.id] = bits - (1 << dtype.bits) if wraps else bits
+            if not op.regions:
+                continue
+            inner = [total(r) for r in op.regions]
+            if any(n is None for n in inner) or op.name == "while":
+                return None
+            known = [n for n in inner if n is not None]
+            if op.name == "for":
+                low, high = (constants.get(v.id) for v in op.operands[:2])
+                if low is None or high is None:
+                    return None
+                count += max(high - low, 0) * (1 + known[0])
+            else:
+                count += max(known)
+        return count
+
+    return total(kernel.body)
