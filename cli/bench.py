@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import runtime
-from .main import CommandError
+from .errors import CommandError
 from .table import milliseconds, table
 
 Args = dict[str, Any]

@@ -25,7 +25,7 @@ from .. import runtime
 from ..ir.dtypes import DTYPES
 from ..kernels import families
 from ..kernels.family import Family, compare
-from .main import CHECK_FAILED, CommandError
+from .errors import CHECK_FAILED, CommandError
 from .table import milliseconds, table
 
 

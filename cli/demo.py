@@ -19,7 +19,7 @@ from ..ir.dtypes import DTYPES
 from ..kernels import families
 from ..kernels.family import compare
 from . import embeddings
-from .main import CHECK_FAILED, CommandError
+from .errors import CHECK_FAILED, CommandError
 from .table import milliseconds
 
 T = TypeVar("T")

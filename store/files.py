@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from pathlib import Path
 
+_REMEDIES = {
+    errno.ENOSPC: "; free some space there or choose another folder",
+    errno.EDQUOT: "; free some space there or choose another folder",
+    errno.EROFS: "; choose another folder",
+    errno.EACCES: "; make the folder writable or choose another",
+    errno.EPERM: "; make the folder writable or choose another",
+}
+
 
 class WriteError(OSError):
-    """A file that could not be written: path, reason, and that nothing was left behind."""
+    """A file that could not be written: path, reason, what to do; nothing was left behind."""
 
     def __init__(self, path: Path, cause: OSError) -> None:
         reason = cause.strerror or str(cause)
-        super().__init__(
-            f"cannot write {path}: {reason}; nothing was changed "
-            "(free some space, or make the folder writable)"
-        )
+        remedy = _REMEDIES.get(cause.errno or 0, "")
+        super().__init__(f"cannot write {path}: {reason}; nothing was changed{remedy}")
         self.path, self.cause = path, cause
 
 

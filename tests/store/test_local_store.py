@@ -1,0 +1,140 @@
+"""The local store: verified on every read, whole or not at all, shared by processes."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gristmill.store import files
+from gristmill.store.files import WriteError, write_atomic
+from gristmill.store.local import LocalStore, default_root
+
+KEY = hashlib.sha256(b"an action").hexdigest()
+OUTPUTS = {"artifact": b"\x7fELF...", "manifest": b"{}"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
+
+
+def all_files(store: LocalStore) -> list[Path]:
+    return [p for p in store.root.rglob("*") if p.is_file()]
+
+
+def test_what_was_put_comes_back(store: LocalStore) -> None:
+    assert store.get(KEY) is None
+    store.put(KEY, OUTPUTS)
+    assert store.get(KEY) == OUTPUTS
+    assert (store.counts.hits, store.counts.misses, store.counts.mismatches) == (1, 1, 0)
+
+
+def test_any_flipped_byte_is_a_miss_and_heals(store: LocalStore) -> None:
+    """Nothing damaged is ever served, wherever in the store the damage lies."""
+    store.put(KEY, OUTPUTS)
+    for path in all_files(store):
+        good = path.read_bytes()
+        for n in range(len(good)):
+            store.put(KEY, OUTPUTS)
+            path.write_bytes(good[:n] + bytes([good[n] ^ 0x10]) + good[n + 1 :])
+            assert store.get(KEY) is None, (path, n)
+            assert not path.exists()
+    store.put(KEY, OUTPUTS)
+    assert store.get(KEY) == OUTPUTS
+
+
+def test_a_truncated_file_is_a_miss(store: LocalStore) -> None:
+    store.put(KEY, OUTPUTS)
+    for path in all_files(store):
+        store.put(KEY, OUTPUTS)
+        path.write_bytes(b"")
+        assert store.get(KEY) is None
+    assert store.counts.mismatches == 3
+
+
+def test_damage_is_overwritten_by_the_next_put(store: LocalStore) -> None:
+    store.put(KEY, OUTPUTS)
+    for path in all_files(store):
+        path.write_bytes(b"garb")
+    store.put(KEY, OUTPUTS)
+    assert store.get(KEY) == OUTPUTS
+
+
+def test_an_entry_under_the_wrong_name_is_not_served(store: LocalStore) -> None:
+    other = hashlib.sha256(b"another action").hexdigest()
+    store.put(KEY, OUTPUTS)
+    entry = store.root / "ac" / KEY[:2] / KEY
+    target = store.root / "ac" / other[:2] / other
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(entry.read_bytes())
+    assert store.get(other) is None
+
+
+def test_equal_outputs_are_stored_once(store: LocalStore) -> None:
+    for name in ("one", "two"):
+        store.put(hashlib.sha256(name.encode()).hexdigest(), OUTPUTS)
+    assert len(list((store.root / "cas").rglob("*/*"))) == 2
+
+
+def _work(root: str, worker: int, count: int) -> None:
+    store = LocalStore(Path(root))
+    for n in np.random.default_rng(worker).permutation(count):
+        key = hashlib.sha256(b"%d" % n).hexdigest()
+        outputs = {"artifact": bytes([n]) * 5000, "manifest": b"%d" % n}
+        found = store.get(key)
+        assert found in (None, outputs)
+        store.put(key, outputs)
+        assert store.get(key) == outputs
+    assert store.counts.mismatches == 0
+
+
+def test_eight_processes_share_one_store_and_a_ninth_is_killed(tmp_path: Path) -> None:
+    root = str(tmp_path / "store")
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_work, args=(root, n, 50)) for n in range(9)]
+    for worker in workers:
+        worker.start()
+    time.sleep(0.05)
+    victim = workers.pop()
+    if victim.pid:
+        os.kill(victim.pid, signal.SIGKILL)
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    victim.join()
+    _work(root, 99, 50)
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "replace", full)
+    with pytest.raises(WriteError, match="No space left on device; nothing was changed"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_a_file_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(WriteError, match="File exists"):
+        write_atomic(tmp_path / "file" / "inner", b"")
+
+
+def test_the_place_of_the_store() -> None:
+    assert default_root({"GRISTMILL_STORE": "/s", "XDG_CACHE_HOME": "/c"}) == Path("/s")
+    assert default_root({"XDG_CACHE_HOME": "/c"}) == Path("/c/gristmill/store")
+    assert default_root({}) == Path.home() / ".cache/gristmill/store"
