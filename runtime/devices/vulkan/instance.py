@@ -1,0 +1,129 @@
+"""The Vulkan instance of the process, its physical devices, and validation messages.
+
+One instance serves all open devices; it goes when the last of them is closed, so that a later
+opening sees drivers that were added meanwhile. GRISTMILL_VULKAN_VALIDATION=1 turns the validation
+layer on; what it says is collected in `messages`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from ...errors import DriverError, NoDevice
+from .api import Api, version
+
+VALIDATION = "GRISTMILL_VULKAN_VALIDATION"
+_LAYER = b"VK_LAYER_KHRONOS_validation"
+messages: list[str] = []
+
+_lock = threading.Lock()
+_current: Instance | None = None
+
+
+class Instance:
+    """A VkInstance with a count of its users."""
+
+    def __init__(self) -> None:
+        self.api = Api()
+        self.users = 0
+        self.validation = os.environ.get(VALIDATION, "") not in ("", "0")
+        self._messenger: Any = None
+        self._callback: Any = None
+        self.handle = self._create()
+        if self.validation:
+            self._listen()
+
+    def devices(self) -> list[Any]:
+        """Physical devices with Vulkan 1.1 or later, as VkPhysicalDevice."""
+        found, _ = self.api.listed("vkEnumeratePhysicalDevices", "VkPhysicalDevice", self.handle)
+        return [d for d in found if self.properties(d).apiVersion >= version(1, 1)]
+
+    def properties(self, physical: Any) -> Any:
+        """VkPhysicalDeviceProperties."""
+        properties = self.api.ffi.new("VkPhysicalDeviceProperties *")
+        self.api.vk.vkGetPhysicalDeviceProperties(physical, properties)
+        return properties
+
+    def function(self, name: str, type_: str) -> Any:
+        """An extension function; None where the loader does not know it."""
+        ffi = self.api.ffi
+        pointer = self.api.vk.vkGetInstanceProcAddr(self.handle, ffi.new("char[]", name.encode()))
+        return ffi.cast(type_, pointer) if pointer else None
+
+    def destroy(self) -> None:
+        """Nothing uses it any more."""
+        if self._messenger is not None:
+            name = "vkDestroyDebugUtilsMessengerEXT"
+            self.function(name, f"PFN_{name}")(self.handle, self._messenger, self.api.ffi.NULL)
+        self.api.vk.vkDestroyInstance(self.handle, self.api.ffi.NULL)
+
+    def _create(self) -> Any:
+        ffi, api = self.api.ffi, self.api
+        layers = [ffi.new("char[]", _LAYER)] if self.validation else []
+        wanted = [b"VK_EXT_debug_utils"] if self.validation else []
+        extensions = [ffi.new("char[]", name) for name in wanted]
+        name = ffi.new("char[]", b"gristmill")
+        application = api.struct(
+            "VkApplicationInfo", "APPLICATION_INFO", pApplicationName=name, apiVersion=version(1, 3)
+        )
+        layer_names, extension_names = ffi.new("char *[]", layers), ffi.new("char *[]", extensions)
+        info = api.struct(
+            "VkInstanceCreateInfo",
+            "INSTANCE_CREATE_INFO",
+            pApplicationInfo=application,
+            enabledLayerCount=len(layers),
+            ppEnabledLayerNames=layer_names,
+            enabledExtensionCount=len(extensions),
+            ppEnabledExtensionNames=extension_names,
+        )
+        try:
+            return api.create("vkCreateInstance", "VkInstance", info)
+        except DriverError as error:
+            layer = f" with {_LAYER.decode()}" if self.validation else ""
+            raise NoDevice(
+                f"no Vulkan instance{layer}: {error.what}", do="install a Vulkan driver"
+            ) from error
+
+    def _listen(self) -> None:
+        ffi, api = self.api.ffi, self.api
+
+        def note(severity: int, kinds: int, data: Any, user: Any) -> int:
+            messages.append(api.text(data.pMessage))
+            return 0
+
+        self._callback = ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT", note)
+        info = api.struct(
+            "VkDebugUtilsMessengerCreateInfoEXT",
+            "DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT",
+            messageSeverity=0x1100,  # warnings and errors
+            messageType=0x2,  # of validation
+            pfnUserCallback=self._callback,
+        )
+        create = self.function(
+            "vkCreateDebugUtilsMessengerEXT", "PFN_vkCreateDebugUtilsMessengerEXT"
+        )
+        out = ffi.new("VkDebugUtilsMessengerEXT *")
+        api.check(create(self.handle, info, ffi.NULL, out), "vkCreateDebugUtilsMessengerEXT")
+        self._messenger = out[0]
+
+
+def acquire() -> Instance:
+    """The process's instance; `release` it once for every `acquire`."""
+    global _current
+    with _lock:
+        if _current is None:
+            _current = Instance()
+        _current.users += 1
+        return _current
+
+
+def release(instance: Instance) -> None:
+    """The last user's release destroys the instance."""
+    global _current
+    with _lock:
+        instance.users -= 1
+        if instance.users == 0:
+            instance.destroy()
+            _current = None
