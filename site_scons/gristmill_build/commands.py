@@ -30,7 +30,7 @@ def lint_commands(root: Path) -> list[Command]:
 def test_commands(root: Path, tests: str, jobs: int) -> list[Command]:
     """Lint and types, then every test with as many workers as the build may use."""
     wanted = shlex.split(tests) or ["tests"]
-    return [*lint_commands(root), _python("pytest", "-q", "-n", str(jobs), *wanted)]
+    return [*lint_commands(root), _python("pytest", "-n", str(jobs), *wanted)]
 
 
 def declare(env: Any, root: Path, choice: Choice, bundle: Any) -> None:
