@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
@@ -32,7 +33,8 @@ def _wide(fn: Callable[..., Array]) -> Callable[..., Array]:
     def meaning(*args: Array, out: DType) -> Array:
         kind = args[0].dtype
         with np.errstate(all="ignore"):
-            return np.asarray(fn(*(a.astype(np.float64) if a.dtype.kind == "f" else a for a in args))).astype(kind)
+            wide = (a.astype(np.float64) if a.dtype.kind == "f" else a for a in args)
+            return np.asarray(fn(*wide)).astype(kind)
 
     return meaning
 
@@ -53,40 +55,36 @@ def _scalar(fn: Callable[..., float]) -> Callable[..., Array]:
 def floordiv(a: Array, b: Array, *, out: DType) -> Array:
     """Floor division; x//0 = x and MIN//-1 = MIN."""
     with np.errstate(all="ignore"):
-        if a.dtype.kind == "f":
-            return np.floor(a / b)
         wraps = (a == np.iinfo(a.dtype).min) & (b == -1) if a.dtype.kind == "i" else False
         safe = np.where((b == 0) | wraps, np.ones_like(b), b)
         return np.where(b == 0, a, np.floor_divide(a, safe)).astype(a.dtype)
 
 
 def mod(a: Array, b: Array, *, out: DType) -> Array:
-    """The remainder with the divisor's sign; x%0 = 0 for integers."""
+    """The remainder with the divisor's sign; x%0 = 0."""
     with np.errstate(all="ignore"):
-        if a.dtype.kind == "f":
-            r = np.fmod(a, b)
-            return np.where((r != 0) & ((r < 0) != (b < 0)), r + b, np.copysign(r, np.where(r == 0, b, r))).astype(a.dtype)
-        safe = np.where((b == 0) | (b == -1), np.ones_like(b), b) if a.dtype.kind == "i" else np.where(b == 0, np.ones_like(b), b)
+        trivial = (b == 0) | (b == -1) if a.dtype.kind == "i" else b == 0
+        safe = np.where(trivial, np.ones_like(b), b)
         return np.where(b == 0, np.zeros_like(a), np.mod(a, safe)).astype(a.dtype)
 
 
 def minimum(a: Array, b: Array, *, out: DType) -> Array:
     """IEEE minimumNumber: a NaN operand loses. The sign of a zero result is unspecified."""
-    return np.fmin(a, b) if a.dtype.kind == "f" else np.minimum(a, b)
+    return np.asarray(np.fmin(a, b))
 
 
 def maximum(a: Array, b: Array, *, out: DType) -> Array:
     """IEEE maximumNumber: a NaN operand loses. The sign of a zero result is unspecified."""
-    return np.fmax(a, b) if a.dtype.kind == "f" else np.maximum(a, b)
+    return np.asarray(np.fmax(a, b))
 
 
 def shift_left(a: Array, n: Array, *, out: DType) -> Array:
-    return np.left_shift(a, n & np.asarray(out.bits - 1, a.dtype))
+    return np.asarray(np.left_shift(a, n & np.asarray(out.bits - 1, a.dtype)))
 
 
 def shift_right(a: Array, n: Array, *, out: DType) -> Array:
     """Arithmetic for signed types, logical for unsigned ones; the count is modulo the width."""
-    return np.right_shift(a, n & np.asarray(out.bits - 1, a.dtype))
+    return np.asarray(np.right_shift(a, n & np.asarray(out.bits - 1, a.dtype)))
 
 
 def _bits(a: Array) -> Array:
@@ -98,7 +96,7 @@ def _bits(a: Array) -> Array:
 
 
 def popcount(a: Array, *, out: DType) -> Array:
-    return _bits(a).sum(-1).astype(a.dtype)
+    return np.asarray(_bits(a).sum(-1)).astype(a.dtype)
 
 
 def clz(a: Array, *, out: DType) -> Array:
@@ -125,10 +123,23 @@ def mul_high(a: Array, b: Array, *, out: DType) -> Array:
     """The upper half of the double-width product."""
     if out.bits < 64:
         wide = np.int64 if out.is_signed else np.uint64
-        return ((a.astype(wide) * b.astype(wide)) >> wide(out.bits)).astype(a.dtype)
-    product = a.astype(object) * b.astype(object)
-    high = np.asarray(product >> 64, object) if np.ndim(product) else product >> 64
+        return np.asarray((a.astype(wide) * b.astype(wide)) >> wide(out.bits)).astype(a.dtype)
+    x, y = a.astype(np.uint64), b.astype(np.uint64)
+    with np.errstate(over="ignore"):
+        high = _unsigned_high(x, y)
+        if out.is_signed:  # a negative operand stands for itself minus 2**64
+            zero = np.uint64(0)
+            high = high - np.where(a < 0, y, zero) - np.where(b < 0, x, zero)
     return np.asarray(high).astype(a.dtype)
+
+
+def _unsigned_high(x: Array, y: Array) -> Array:
+    """The upper 64 bits of the product of two uint64, from products of their halves."""
+    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x_high, x_low, y_high, y_low = x >> half, x & mask, y >> half, y & mask
+    middle = x_high * y_low + ((x_low * y_low) >> half)
+    other = x_low * y_high + (middle & mask)
+    return np.asarray(x_high * y_high + (middle >> half) + (other >> half))
 
 
 def dot4(a: Array, b: Array, acc: Array, *, out: DType) -> Array:
@@ -137,7 +148,7 @@ def dot4(a: Array, b: Array, acc: Array, *, out: DType) -> Array:
     for lane in range(4):
         x, y = (_byte(word, lane) for word in (a, b))
         total = total + x * y
-    return (total & 0xFFFFFFFF).astype(np.uint32).view(acc.dtype)
+    return np.asarray(total & 0xFFFFFFFF).astype(np.uint32).view(acc.dtype)
 
 
 def _byte(word: Array, lane: int) -> Array:
@@ -157,13 +168,13 @@ def convert(a: Array, *, out: DType) -> Array:
     nearest even; a bool is `!= 0` (NaN is true)."""
     with np.errstate(all="ignore"):
         if out.is_bool:
-            return a != 0
+            return np.asarray(a != 0)
         if out.is_int and a.dtype.kind == "f":
             return _float_to_int(a, out)
         if out.name == "bf16":
             return round_bf16(a) if a.dtype.kind == "f" else _int_to_bf16(a)
         if out.is_float and a.dtype.kind in "iu" and out.name == "f16":
-            return a.astype(np.float64).astype(np.float16) if a.dtype.itemsize < 8 else _via_odd(a, np.float16)
+            return _odd_float64(a).astype(np.float16)
         return a.astype(out.storage)
 
 
@@ -181,24 +192,26 @@ def _int_to_bf16(a: Array) -> Array:
     return round_bf16(_odd_float64(a))
 
 
-def _via_odd(a: Array, kind: type) -> Array:
-    return _odd_float64(a).astype(kind)
-
-
 def _odd_float64(a: Array) -> Array:
     """A float64 with the integer's value, sticky in the last place where it does not fit."""
     if a.dtype.itemsize < 8:
         return a.astype(np.float64)
-    magnitude = np.where(a < 0, (~a.view(np.uint64)) + np.uint64(1), a.view(np.uint64)).astype(np.uint64)
-    sticky = (magnitude & np.uint64(0x7FF)) != 0
+    words, low = a.view(np.uint64), np.uint64(0x7FF)
+    magnitude = np.where(a < 0, ~words + np.uint64(1), words)
+    sticky = np.where((magnitude & low) != 0, low + np.uint64(1), np.uint64(0))
     big = magnitude >= np.uint64(1 << 53)
-    kept = np.where(big, (magnitude & ~np.uint64(0x7FF)) | (sticky.astype(np.uint64) << np.uint64(11)), magnitude)
+    kept = np.where(big, (magnitude & ~low) | sticky, magnitude)
     value = kept.astype(np.float64)
     return np.where(a < 0, -value, value)
 
 
 def round_bf16(a: Array) -> Array:
     """Round float32 or float64 values to the nearest bf16, ties to even, as float32."""
+    with np.errstate(all="ignore"):
+        return _round_bf16(np.asarray(a))
+
+
+def _round_bf16(a: Array) -> Array:
     single = a.astype(np.float32)
     words = np.ascontiguousarray(single).view(np.uint32).copy().reshape(single.shape)
     if a.dtype == np.float64:  # round to odd first, so that rounding twice is rounding once
@@ -239,18 +252,18 @@ def _to_odd(total: Array, error: Array) -> Array:
 
 
 def _fma64(a: Array, b: Array, c: Array) -> Array:
-    from fractions import Fraction
-
     def one(x: float, y: float, z: float) -> float:
-        if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
+        if not (math.isfinite(x) and math.isfinite(y)):
             return x * y + z
+        if not math.isfinite(z):  # the product is finite, even where x * y rounds to infinity
+            return z
         exact = Fraction(x) * Fraction(y) + Fraction(z)
         if exact == 0:
             return x * y + z
         try:
             return exact.numerator / exact.denominator
         except OverflowError:
-            return math.copysign(math.inf, exact.numerator)
+            return math.inf if exact > 0 else -math.inf
 
     return np.vectorize(one, otypes=[np.float64])(a, b, c) if a.size else a
 
@@ -258,18 +271,19 @@ def _fma64(a: Array, b: Array, c: Array) -> Array:
 def sign(a: Array, *, out: DType) -> Array:
     """-1, 0 or 1; NaN stays NaN."""
     with np.errstate(all="ignore"):
-        return np.sign(a).astype(a.dtype)
+        return np.asarray(np.sign(a))
 
 
 def absolute(a: Array, *, out: DType) -> Array:
     with np.errstate(all="ignore"):
-        return np.abs(a)
+        return np.asarray(np.abs(a))
 
 
 def ldexp(a: Array, n: Array, *, out: DType) -> Array:
     """a * 2**n, rounded once."""
     with np.errstate(all="ignore"):
-        return np.ldexp(a.astype(np.float64), np.clip(n, -4000, 4000)).astype(a.dtype)
+        wide = np.ldexp(a.astype(np.float64), np.clip(n, -4000, 4000))
+        return np.asarray(wide).astype(a.dtype)
 
 
 add, sub, mul = _native(np.add), _native(np.subtract), _native(np.multiply)
@@ -303,7 +317,7 @@ def _gamma(x: float) -> float:
 
 
 def _lgamma(x: float) -> float:
-    if x <= 0 and (x == math.floor(x)):
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
         return math.inf
     try:
         return math.lgamma(x)
