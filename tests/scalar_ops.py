@@ -38,8 +38,8 @@ def nearest(value: float | Fraction, dtype: DType) -> float:
     unit = Fraction(2) ** (max(exponent, least) - precision + 1)
     rounded = round(size / unit) * unit  # round() of a Fraction takes ties to even
     if rounded >= Fraction(2) ** (most + 1):
-        return math.copysign(math.inf, value)
-    return math.copysign(float(rounded), value)
+        return math.inf if value > 0 else -math.inf
+    return float(rounded) if value > 0 else -float(rounded)
 
 
 def exact(fn: Callable[[Any, Any], Any], a: float, b: float, dtype: DType) -> float:
