@@ -1,0 +1,186 @@
+"""Lowering of ops that a target lacks, first half of legalization: op by op, types unchanged.
+
+The code for one (op, operand types) is made once, legalized in turn, and kept as a template that
+every use copies: a maths function is some fifty ops. f16 and bf16 go through f32 and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ..builder import Builder
+from ..core import Attr, Kernel, Loc, Op, Region, Value, max_id
+from ..dtypes import DType, Type, VectorType, element_of, f32, with_element
+from .lowerings import LOWERINGS, Context
+from .support import OPTIONAL, Support
+
+_SUBGROUP = frozenset(
+    "subgroup_reduce subgroup_scan subgroup_shuffle subgroup_shuffle_xor subgroup_shuffle_up"
+    " subgroup_shuffle_down subgroup_broadcast".split()
+)
+_CANDIDATES = OPTIONAL | _SUBGROUP
+
+
+@dataclass(frozen=True)
+class Expand:
+    """Replace ops that `support` does not list as native by ops that every target has."""
+
+    support: Support
+    name: str = "expand"
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        walk = _Expander(kernel, self.support)
+        body = walk.region(kernel.body)
+        return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+@dataclass(frozen=True)
+class _Template:
+    """Ops that compute `result` from values 0, 1, ... (the operands)."""
+
+    ops: tuple[Op, ...]
+    result: Value
+
+
+class _Expander:
+    def __init__(self, kernel: Kernel, support: Support) -> None:
+        self.kernel = kernel
+        self.support = support
+        self.subst: dict[int, Value] = {}
+        self.next = -1
+
+    def fresh(self, type_: Type) -> Value:
+        if self.next < 0:
+            self.next = max_id(self.kernel) + 1
+        self.next += 1
+        return Value(self.next - 1, type_)
+
+    def region(self, region: Region) -> Region:
+        out: list[Op] = []
+        subst = self.subst
+        changed = False
+        for op in region.ops:
+            new = op
+            if subst and any([v.id in subst for v in op.operands]):
+                operands = tuple([subst.get(v.id, v) for v in op.operands])
+                new = Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
+            if op.regions:
+                regions = tuple([self.region(r) for r in op.regions])
+                if any(a is not b for a, b in zip(regions, op.regions, strict=True)):
+                    new = Op(op.name, new.operands, op.results, op.attrs, regions, op.loc)
+            elif op.name in _CANDIDATES and not native(self.support, op):
+                self.expand(new, out)
+                changed = True
+                continue
+            changed |= new is not op
+            out.append(new)
+        return Region(region.args, tuple(out)) if changed else region
+
+    def expand(self, op: Op, out: list[Op]) -> None:
+        found = template(
+            op.name,
+            tuple([v.type for v in op.operands]),
+            op.results[0].type,
+            op.attrs,
+            self.support,
+            self.kernel.subgroup,
+            self.kernel.index,
+        )
+        names = {n: v for n, v in enumerate(op.operands)}
+        self.copy(found.ops, names, op.loc, out)
+        self.subst[op.results[0].id] = names[found.result.id]
+
+    def copy(
+        self, ops: Sequence[Op], names: dict[int, Value], loc: Loc | None, out: list[Op]
+    ) -> None:
+        for op in ops:
+            operands = tuple([names[v.id] for v in op.operands])
+            regions = tuple([self.copy_region(r, names, loc) for r in op.regions])
+            results = []
+            for v in op.results:
+                names[v.id] = new = self.fresh(v.type)
+                results.append(new)
+            out.append(Op(op.name, operands, tuple(results), op.attrs, regions, loc))
+
+    def copy_region(self, region: Region, names: dict[int, Value], loc: Loc | None) -> Region:
+        for v in region.args:
+            names[v.id] = self.fresh(v.type)
+        args = tuple([names[v.id] for v in region.args])
+        ops: list[Op] = []
+        self.copy(region.ops, names, loc, ops)
+        return Region(args, tuple(ops))
+
+
+def native(support: Support, op: Op) -> bool:
+    """Whether an op may stay."""
+    t = op.operands[0].type
+    if op.name in _SUBGROUP and isinstance(t, VectorType) and not support.subgroup_vectors:
+        return False
+    if op.name in OPTIONAL:
+        return support.has(op.name, t) or _narrow_keeps(support, op)
+    return True
+
+
+def _narrow_keeps(support: Support, op: Op) -> bool:
+    """Subgroup ops of narrow types: native once their operand is held in its wide type."""
+    if op.name not in _SUBGROUP:
+        return False
+    return support.has(op.name, support.register(element_of(op.operands[0].type)))
+
+
+@lru_cache(2048)
+def template(
+    name: str,
+    types: tuple[Type, ...],
+    result: Type,
+    attrs: tuple[tuple[str, Attr], ...],
+    support: Support,
+    subgroup: int | None,
+    index: DType,
+) -> _Template:
+    """The lowering of one op on operands of these types."""
+    builder = Builder(len(types))
+    args = tuple([Value(n, t) for n, t in enumerate(types)])
+    context = Context(builder, support, dict(attrs), subgroup, index)
+    value = _lower(context, name, args, result)
+    return _legal(_Template(tuple(builder.ops), value), len(types), support, subgroup, index)
+
+
+def _lower(c: Context, name: str, args: tuple[Value, ...], result: Type) -> Value:
+    first = args[0].type
+    if name in _SUBGROUP and isinstance(first, VectorType) and not c.support.subgroup_vectors:
+        return c.lanes(name, args, first)
+    element = element_of(first)
+    if element.is_float and element.bits == 16 and name not in _SUBGROUP:
+        wide = tuple([c.widen(v) for v in args])
+        if result == first:
+            value = _lower_or_keep(c, name, wide, with_element(result, f32))
+            return c.b.emit("convert", value, type=result)
+        return _lower_or_keep(c, name, wide, result)
+    lowering = LOWERINGS.get(name)
+    if lowering is not None:
+        return lowering(c, *args)
+    from ..maths import expand
+
+    return expand(c.b, name, args, fused=c.support.has("fma", first))
+
+
+def _lower_or_keep(c: Context, name: str, args: tuple[Value, ...], result: Type) -> Value:
+    if c.support.has(name, args[0].type):
+        return c.b.op(name, args, dict(c.attrs), (result,)).result
+    return _lower(c, name, args, result)
+
+
+def _legal(
+    found: _Template, first: int, support: Support, subgroup: int | None, index: DType
+) -> _Template:
+    """The template with what it uses lowered as well."""
+    body = Region((), found.ops)
+    shell = Kernel("", "", (), (1, 1, 1), index, body, subgroup)
+    walk = _Expander(shell, support)
+    walk.next = max(max_id(shell) + 1, first)
+    body = walk.region(body)
+    result = walk.subst.get(found.result.id, found.result)
+    return _Template(body.ops, result)

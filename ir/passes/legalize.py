@@ -1,0 +1,30 @@
+"""Legalization: a kernel in terms of what a target has.
+
+Three steps, each of which leaves a kernel alone that needs nothing of it: ops that the target
+lacks become ops that it has (`expand`), long vectors are split (`split`), values of types that it
+lacks are held in wider ones (`narrow`). Every step is exact per `ir.ops.meaning`, but for the ops
+whose rows give a bound. i64 and f64 are not emulated: an emitter refuses them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core import Kernel
+from .expand import Expand
+from .narrow import Narrow
+from .split import Split
+from .support import Support
+
+
+@dataclass(frozen=True)
+class Legalize:
+    """Rewrite for a target with this support."""
+
+    support: Support
+    name: str = "legalize"
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        kernel = Expand(self.support)(kernel)
+        kernel = Split(self.support.max_lanes)(kernel)
+        return Narrow(self.support)(kernel)

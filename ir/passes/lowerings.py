@@ -1,0 +1,36 @@
+"""The lowerings of optional ops by name; the transcendental ones are in `ir.maths`."""
+
+from __future__ import annotations
+
+from . import lower_bits as bits
+from . import lower_floats as floats
+from . import lower_subgroup as subgroup
+from .context import Context, Lowering
+from .lower_fmod import fmod
+
+__all__ = ["LOWERINGS", "Context", "Lowering"]
+
+LOWERINGS: dict[str, Lowering] = {
+    "rsqrt": floats.rsqrt,
+    "fma": floats.fma,
+    "sign": floats.sign,
+    "copysign": floats.copysign,
+    "isnan": floats.isnan,
+    "isinf": floats.isinf,
+    "isfinite": floats.isfinite,
+    "rint": floats.rint,
+    "ldexp": floats.ldexp,
+    "fmod": fmod,
+    "mul_high": bits.mul_high,
+    "dot4": bits.dot4,
+    "popcount": bits.popcount,
+    "clz": bits.clz,
+    "ctz": bits.ctz,
+    "reverse_bits": bits.reverse_bits,
+    "subgroup_reduce": subgroup.reduce,
+    "subgroup_scan": subgroup.scan,
+    "subgroup_shuffle_xor": subgroup.shuffle_xor,
+    "subgroup_shuffle_up": subgroup.shuffle_up,
+    "subgroup_shuffle_down": subgroup.shuffle_down,
+    "subgroup_broadcast": subgroup.broadcast,
+}

@@ -1,0 +1,150 @@
+"""Kernels before and after passes, run by the interpreter and compared bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from gristmill.ir import interp
+from gristmill.ir.core import Kernel, Op, Value, walk
+from gristmill.ir.dtypes import MemType, element_of
+from gristmill.ir.ops import ROWS, infer
+from gristmill.ir.passes import Pass, run
+from gristmill.ir.text import parse_kernel, print_kernel
+
+
+def check_valid(kernel: Kernel) -> None:
+    """Dominance, types and terminators, without the verifier: tests of passes trust nothing."""
+    seen: dict[int, Value] = {}
+    objects: set[int] = set()
+
+    def region(r, scope: set[int]) -> None:
+        scope = set(scope)
+        for v in r.args:
+            assert v.id not in seen, f"%{v.id} is defined twice"
+            seen[v.id] = v
+            scope.add(v.id)
+        assert r.ops, "an empty region"
+        for n, op in enumerate(r.ops):
+            assert id(op) not in objects or not op.operands, f"one object twice: {op}"
+            objects.add(id(op))
+            for v in op.operands:
+                assert v.id in scope, f"%{v.id} does not dominate its use in {op.name}\n" + text()
+                assert seen[v.id].type == v.type, f"%{v.id} changes its type"
+            if not op.regions:
+                types = tuple(v.type for v in op.results)
+                infer(op.name, tuple(v.type for v in op.operands), dict(op.attrs), types)
+            for inner in op.regions:
+                region(inner, scope)
+            for v in op.results:
+                assert v.id not in seen, f"%{v.id} is defined twice"
+                seen[v.id] = v
+                scope.add(v.id)
+            last = op.name in ("yield", "continue", "break", "condition", "return")
+            assert last == (n == len(r.ops) - 1), f"{op.name} at {n} of {len(r.ops)}\n" + text()
+
+    def text() -> str:
+        return print_kernel(kernel)
+
+    region(kernel.body, set())
+    for op in walk(kernel.body):
+        assert op.name in ROWS
+        if op.name in ("if", "switch"):
+            for r in op.regions:
+                if r.terminator.name == "yield":
+                    assert_types(r.terminator.operands, op.results, op)
+        elif op.name in ("for", "while"):
+            init = op.operands[2:] if op.name == "for" else op.operands
+            assert_types(init, op.results, op)
+            for r in op.regions:
+                args = r.args[1:] if op.name == "for" else r.args
+                assert_types(args, op.results, op)
+            exits(op)
+
+
+def exits(loop: Op) -> None:
+    def visit(region) -> None:
+        for op in region.ops:
+            if op.name in ("break", "continue"):
+                assert_types(op.operands, loop.results, op)
+            elif op.name not in ("for", "while"):
+                for inner in op.regions:
+                    visit(inner)
+
+    for r in loop.regions:
+        visit(r)
+
+
+def assert_types(values: Iterable[Value], expected: Iterable[Value], op: Op) -> None:
+    got, want = [str(v.type) for v in values], [str(v.type) for v in expected]
+    assert got == want, f"{op.name}: {got}, expected {want}"
+
+
+def for_interpreter(kernel: Kernel) -> Kernel:
+    """A legalized kernel with the parameter types that its body has, so that it can be run."""
+    params = []
+    for p, v in zip(kernel.params, kernel.body.args, strict=True):
+        access = v.type.access if isinstance(v.type, MemType) else p.access
+        params.append(replace(p, dtype=element_of(v.type), access=access))
+    return replace(kernel, params=tuple(params))
+
+
+def execute(kernel: Kernel, original: Kernel, args: list, grid: tuple[int, int, int]) -> list:
+    """Run a kernel on copies of `args` (in the form of `original`'s parameters)."""
+    bound, counts = [], []
+    for p, q, a in zip(original.params, kernel.params, args, strict=True):
+        if isinstance(a, np.ndarray):
+            counts.append(len(a))
+            size = q.dtype.bytes
+            data = a.tobytes()
+            data += bytes(-len(data) % 16)
+            whole = np.frombuffer(data, q.dtype.storage).copy()
+            bound.append(whole if p.dtype != q.dtype else whole[: len(a)].copy())
+            assert size
+        elif p.dtype != q.dtype:
+            from gristmill.ir.abi import scalar_bits
+
+            bits = a.pattern if isinstance(a, interp.Bits) else scalar_bits(a, p.dtype)
+            bound.append(interp.Bits(bits))
+        else:
+            bound.append(a)
+    report = interp.run(kernel, bound, grid, counts=counts)
+    assert not report.problems, "\n".join([*map(str, report.problems), print_kernel(kernel)])
+    out = []
+    for p, a, b in zip(original.params, args, bound, strict=True):
+        if isinstance(a, np.ndarray):
+            b = np.frombuffer(b.tobytes()[: a.nbytes], p.dtype.storage)
+        out.append(b)
+    return out
+
+
+def same(kernel: Kernel, passes: Iterable[Pass], args: list, grid=(1, 1, 1)) -> Kernel:
+    """Apply passes and compare results with the original's bit for bit; the new kernel."""
+    after = run(kernel, passes)
+    check_valid(after)
+    assert print_kernel(parse_kernel(print_kernel(after))) == print_kernel(after)
+    expected = execute(kernel, kernel, args, grid)
+    actual = execute(for_interpreter(after), kernel, args, grid)
+    for p, a, b in zip(kernel.params, actual, expected, strict=True):
+        if isinstance(a, np.ndarray):
+            assert equal_bits(a, b), (
+                f"{p.name}: got {a}, expected {b}\n" + print_kernel(kernel) + print_kernel(after)
+            )
+    return after
+
+
+def equal_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal bit patterns, but for NaNs, which are all equal."""
+    if a.tobytes() == b.tobytes():
+        return True
+    if a.dtype.kind != "f":
+        return False
+    whole = f"u{a.itemsize}"
+    return bool(np.all((a.view(whole) == b.view(whole)) | (np.isnan(a) & np.isnan(b))))
+
+
+def count(kernel: Kernel, *names: str) -> int:
+    """How many ops of these names a kernel has."""
+    return sum(op.name in names for op in walk(kernel.body))
