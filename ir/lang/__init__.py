@@ -1,0 +1,92 @@
+"""The kernel language: a typed subset of Python, traced from the AST to kernel IR.
+
+    from gristmill.ir.lang import *
+
+    @kernel(workgroup=lambda: BLOCK, grid=lambda: ceil_div(len(y), BLOCK))
+    def saxpy(x: Read[T], y: ReadWrite[T], a: T, *, T: DType = f32, BLOCK: int = 256):
+        i = global_id(0)
+        if i < len(y):
+            y[i] = a * x[i] + y[i]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import (
+    DType,
+    VectorType,
+    bf16,
+    bool_,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from . import functions as _functions  # fills the table
+from .decorator import DeviceFunction, KernelFunction, device, kernel
+from .diagnostics import Diagnostic
+from .surface import TABLE as _TABLE
+from .surface import (
+    VECTORS as _VECTORS,
+)
+from .surface import (
+    Buffers,
+    Function,
+    OutsideKernelError,
+    Read,
+    ReadWrite,
+    Write,
+    may_alias,
+    slot,
+    vec,
+)
+
+_NAMES: dict[str, Any] = {**_TABLE, **_VECTORS}
+# Builtins of Python keep their names: abs, min, max, pow, round, print act in kernels as they are.
+globals().update(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"the kernel language has no {name!r}")
+
+
+__all__ = [
+    "Buffers",
+    "DType",
+    "DeviceFunction",
+    "Diagnostic",
+    "Function",
+    "KernelFunction",
+    "OutsideKernelError",
+    "Read",
+    "ReadWrite",
+    "VectorType",
+    "Write",
+    "bf16",
+    "bool_",
+    "device",
+    "f16",
+    "f32",
+    "f64",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "kernel",
+    "may_alias",
+    "slot",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "vec",
+    *_NAMES,
+]

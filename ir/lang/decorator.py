@@ -1,0 +1,146 @@
+"""`@kernel` and `@device`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from ..core import Kernel
+from .diagnostics import Diagnostic
+from .scope import Scope
+from .source import Source, read_source
+from .surface import OutsideKernelError
+
+FAST = ("approximate", "contract", "reassociate")
+
+
+class DeviceFunction:
+    """A function that kernels call; inlined where it is called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__
+        self.__name__ = self.name
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.source: Source = read_source(function)
+        self.scope = Scope(function)
+        self.signature = inspect.signature(function).replace(return_annotation=inspect.Signature.empty)
+        parameters = self.signature.parameters.values()
+        for p in parameters:
+            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+                _refuse(self.source, self.source.node, f"*{p.name} is not supported in a kernel")
+        self.types = {p.name: self._type(p.annotation) for p in parameters}
+        self.signature = self.signature.replace(
+            parameters=[p.replace(annotation=p.empty) for p in parameters]
+        )
+
+    def _type(self, annotation: Any) -> Any:
+        """The type that a parameter is annotated with; anything else is documentation."""
+        if isinstance(annotation, str):
+            try:
+                return self.scope.lookup(annotation)
+            except KeyError:
+                return None
+        return annotation
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise OutsideKernelError(f"{self.name}() is a device function; only kernels call it")
+
+    def __repr__(self) -> str:
+        return f"<device function {self.name}>"
+
+
+class KernelFunction:
+    """A kernel as its author wrote it: `trace` specializes it to kernel IR.
+
+    name, file: of the source. constexprs: name -> (kind, default); `inspect.Parameter.empty` where
+    a specialization must give the value.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        from .signature import read_constexprs
+
+        self.name = function.__name__
+        self.__name__ = self.name
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.source: Source = read_source(function)
+        self.scope = Scope(function)
+        self.fast = _fast(self.source, options.get("fast", ()))
+        self.options = _option_nodes(self.source)
+        self.constexprs = read_constexprs(self, function)
+
+    @property
+    def file(self) -> str:
+        return self.source.file
+
+    def trace(self, specialization: str, /, **constexprs: Any) -> Kernel:
+        """The kernel IR of one specialization, renumbered and verified.
+
+        Raises Diagnostic for what the source or the constexprs get wrong.
+        """
+        from .specialize import specialize
+
+        return specialize(self, specialization, constexprs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise OutsideKernelError(
+            f"{self.name}() is a kernel; build it, then launch it through gristmill.runtime"
+        )
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} of {self.file}>"
+
+
+def kernel(
+    *,
+    workgroup: Any = (1, 1, 1),
+    grid: Any = None,
+    fast: Iterable[str] = (),
+) -> Callable[[Callable[..., Any]], KernelFunction]:
+    """Make a function into a kernel.
+
+    workgroup: a lambda giving the invocations per workgroup from constexprs, one to three ints.
+    grid: a lambda giving the workgroups from lengths of buffers, scalars and constexprs.
+    fast: what numerics may give up, of "contract", "reassociate", "approximate".
+    The lambdas are read from the source and never called.
+    """
+    if callable(workgroup) and not inspect.isfunction(workgroup):
+        raise TypeError("write @kernel(workgroup=lambda: ...), with its parentheses")
+
+    def decorate(function: Callable[..., Any]) -> KernelFunction:
+        return KernelFunction(function, {"workgroup": workgroup, "grid": grid, "fast": fast})
+
+    return decorate
+
+
+def device(function: Callable[..., Any]) -> DeviceFunction:
+    """Make a function callable from kernels and usable as a constexpr of kind Function."""
+    return DeviceFunction(function)
+
+
+def _fast(source: Source, flags: Iterable[str]) -> tuple[str, ...]:
+    found = (flags,) if isinstance(flags, str) else tuple(flags)
+    for flag in found:
+        if flag not in FAST:
+            _refuse(source, source.node, f"fast knows {', '.join(FAST)}, not {flag!r}")
+    return tuple(sorted(set(found)))
+
+
+def _option_nodes(source: Source) -> dict[str, ast.expr]:
+    """The workgroup and grid expressions as the decorator states them."""
+    found: dict[str, ast.expr] = {}
+    for decorator in source.node.decorator_list:
+        if isinstance(decorator, ast.Call):
+            for keyword in decorator.keywords:
+                if keyword.arg in ("workgroup", "grid"):
+                    value = keyword.value
+                    found[keyword.arg] = value.body if isinstance(value, ast.Lambda) else value
+    return found
+
+
+def _refuse(source: Source, node: ast.AST, message: str) -> NoReturn:
+    loc = source.loc(node)
+    raise Diagnostic(message, loc, source.text(loc.line), source.width(node))

@@ -1,0 +1,100 @@
+"""Which variables a function may still read at each point: backward analysis of the AST.
+
+Only live variables are carried by loops and merged after branches, so that a name may be reused
+for values of another type once its old value is no longer wanted.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+Names = frozenset[str]
+NONE: Names = frozenset()
+
+
+def stored(*nodes: ast.AST) -> Names:
+    """Names that the nodes assign."""
+    found: set[str] = set()
+    for root in nodes:
+        for node in ast.walk(root):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+            elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
+                found.add(node.name)
+    return frozenset(found)
+
+
+def loaded(*nodes: ast.AST | None) -> Names:
+    """Names that the nodes read."""
+    return frozenset(
+        node.id
+        for root in nodes
+        if root is not None
+        for node in ast.walk(root)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    )
+
+
+def within_loop(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements under `body`, without entering inner functions."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.stmt):
+                yield node
+
+
+class Liveness:
+    """`after[id(stmt)]`: names live behind a statement; `head[id(loop)]`: at a loop's head."""
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        self.after: dict[int, Names] = {}
+        self.head: dict[int, Names] = {}
+        self._block(function.body, NONE, NONE, NONE)
+
+    def _block(self, body: Sequence[ast.stmt], out: Names, brk: Names, cont: Names) -> Names:
+        for statement in reversed(body):
+            self.after[id(statement)] = out
+            out = self._statement(statement, out, brk, cont)
+        return out
+
+    def _statement(self, node: ast.stmt, out: Names, brk: Names, cont: Names) -> Names:
+        if isinstance(node, ast.Return):
+            return loaded(node.value)
+        if isinstance(node, ast.Break):
+            return brk
+        if isinstance(node, ast.Continue):
+            return cont
+        if isinstance(node, ast.If):
+            arms = (self._block(b, out, brk, cont) for b in (node.body, node.orelse))
+            return loaded(node.test).union(*arms)
+        if isinstance(node, ast.Match):
+            arms = (self._case(c, out, brk, cont) for c in node.cases)
+            return loaded(node.subject).union(out, *arms)
+        if isinstance(node, ast.While):
+            return self._loop(node, out, loaded(node.test), NONE)
+        if isinstance(node, ast.For):
+            return self._loop(node, out, NONE, stored(node.target)) | loaded(node.iter)
+        if isinstance(node, ast.AugAssign):
+            reads = loaded(node.target, node.value)
+            target = node.target
+            return out | reads | ({target.id} if isinstance(target, ast.Name) else NONE)
+        if isinstance(node, ast.Assign):
+            return (out - stored(*node.targets)) | loaded(node)
+        if isinstance(node, ast.AnnAssign):
+            return (out - stored(node.target)) | loaded(node.value, node.target)
+        return out | loaded(node)
+
+    def _case(self, case: ast.match_case, out: Names, brk: Names, cont: Names) -> Names:
+        return self._block(case.body, out, brk, cont) | loaded(case.guard, case.pattern)
+
+    def _loop(self, node: ast.While | ast.For, out: Names, test: Names, target: Names) -> Names:
+        head = out | test
+        while True:
+            body = self._block(node.body, head, out, head) - target
+            if body <= head:
+                break
+            head |= body
+        self.head[id(node)] = head
+        self._block(node.orelse, out, NONE, NONE)
+        return head

@@ -1,0 +1,243 @@
+"""Indexing: loads and stores of buffers and arrays, register cells, vector lanes, tuples."""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import TYPE_CHECKING
+
+from ..core import Value
+from ..dtypes import DType, MemType, Space, Type, VectorType, element_of, lanes_of
+from . import literals
+from .values import Entry, Memory, Registers, Slot, SlotRef, WeakSelect, describe
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+MAX_SHARED = 1 << 20  # bytes of workgroup memory: more than any device has
+MAX_PRIVATE = 1 << 16  # bytes of one private array
+MAX_REGISTERS = 4096  # cells of one register array
+
+
+def element(t: Tracer, node: ast.AST, base: Entry, index: Entry) -> Entry:
+    """`base[index]`."""
+    if isinstance(base, Memory):
+        return load(t, node, base, index)
+    if isinstance(base, Registers):
+        return t.state[cell(t, node, base, index)]
+    if isinstance(base, Value) and isinstance(base.type, VectorType):
+        return t.emit(node, "extract", base, lane=lane(t, node, base.type, index))
+    if isinstance(base, tuple):
+        if isinstance(index, slice):
+            return base[index]
+        number = t.static_int(node, index, "the index of a tuple")
+        if not -len(base) <= number < len(base):
+            t.fail(node, f"index {number} of a tuple of {len(base)}")
+        return base[number]
+    t.fail(node, f"expected a buffer, array, vector or tuple to index, found {describe(base)}")
+
+
+def load(t: Tracer, node: ast.AST, memory: Memory, index: Entry, lanes: int = 1) -> Value:
+    """One element, or a vector of `lanes` elements (index counts vectors)."""
+    if not memory.type.access.reads:
+        t.fail(node, f"{memory.name!r} is write-only, but is read here; declare it ReadWrite")
+    position = flat_index(t, node, memory, index, lanes)
+    if lanes == 1:
+        return t.emit(node, "load", memory.value, position)
+    return t.emit(node, "load", memory.value, position, lanes=lanes)
+
+
+def store(t: Tracer, node: ast.AST, memory: Memory, index: Entry, entry: Entry) -> None:
+    """Write one element; a vector is written by store_vector."""
+    check_writes(t, node, memory)
+    position = flat_index(t, node, memory, index)
+    what = f"an element of {memory.name!r}"
+    value = literals.typed(t, node, entry, memory.type.element, what)
+    t.op(node, "store", (memory.value, position, value))
+
+
+def store_vector(t: Tracer, node: ast.AST, memory: Memory, index: Entry, entry: Entry) -> None:
+    """Write a vector to elements lanes*index and following."""
+    check_writes(t, node, memory)
+    if not isinstance(entry, Value) or not isinstance(entry.type, VectorType):
+        t.fail(node, f"store_vector writes a vector, found {describe(entry)}")
+    wanted = VectorType(memory.type.element, entry.type.lanes)
+    value = literals.typed(t, node, entry, wanted, f"elements of {memory.name!r}")
+    position = flat_index(t, node, memory, index, wanted.lanes)
+    t.op(node, "store", (memory.value, position, value))
+
+
+def check_writes(t: Tracer, node: ast.AST, memory: Memory) -> None:
+    if not memory.type.access.writes:
+        t.fail(node, f"{memory.name!r} is read-only, but is written here; declare it ReadWrite")
+
+
+def flat_index(t: Tracer, node: ast.AST, memory: Memory, index: Entry, lanes: int = 1) -> Value:
+    """An index as one integer: row-major over the shape of an array."""
+    parts = index if isinstance(index, tuple) else (index,)
+    shape = memory.shape
+    if shape is None and len(parts) != 1:
+        t.fail(node, f"buffer {memory.name!r} has one dimension, found {len(parts)} indices")
+    if shape is not None and lanes > 1 and len(parts) == 1:
+        shape = (math.prod(shape) // lanes,)
+    elif shape is not None and lanes > 1:
+        shape = (*shape[:-1], shape[-1] // lanes)
+    if shape is not None and len(parts) != len(shape):
+        t.fail(node, f"array {memory.name!r} of shape {memory.shape} takes {len(shape)} indices, "
+                     f"found {len(parts)}")  # fmt: skip
+    for n, part in enumerate(parts):
+        _check_index(t, node, part, None if shape is None else shape[n])
+    if len(parts) == 1:
+        return literals.value(t, node, parts[0])
+    assert shape is not None
+    if all(isinstance(p, int) for p in parts):
+        flat = 0
+        for part, size in zip(parts, shape, strict=True):
+            flat = flat * size + part
+        return t.const(node, flat, t.index)
+    total: Value | None = None
+    for part, size in zip(parts, shape, strict=True):
+        here = _as_index(t, node, part)
+        if total is None:
+            total = here
+        else:
+            scaled = t.emit(node, "mul", total, t.const(node, size, t.index))
+            total = t.emit(node, "add", scaled, here)
+    assert total is not None
+    return total
+
+
+def _as_index(t: Tracer, node: ast.AST, part: Entry) -> Value:
+    value = literals.value(t, node, part)
+    return value if value.type == t.index else t.emit(node, "convert", value, type=t.index)
+
+
+def _check_index(t: Tracer, node: ast.AST, part: Entry, size: int | None) -> None:
+    if isinstance(part, slice):
+        t.fail(node, "slices are not supported in a kernel; index one element or use load_vector")
+    if isinstance(part, bool | float) or not isinstance(part, int | Value | WeakSelect):
+        t.fail(node, f"an index is an integer, found {describe(part)}")
+    if isinstance(part, Value) and not (isinstance(part.type, DType) and part.type.is_int):
+        t.fail(node, f"an index is an integer, found {part.type}")
+    if isinstance(part, WeakSelect) and part.is_float:
+        t.fail(node, "an index is an integer, found a float")
+    if isinstance(part, int) and (part < 0 or (size is not None and part >= size)):
+        t.fail(node, f"index {part} is out of range" + (f" (0 to {size - 1})" if size else ""))
+
+
+def cell(t: Tracer, node: ast.AST, array: Registers, index: Entry) -> Slot:
+    """The state slot of a register cell."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if len(parts) != len(array.shape):
+        t.fail(node, f"a register array of shape {array.shape} takes {len(array.shape)} indices, "
+                     f"found {len(parts)}")  # fmt: skip
+    flat = 0
+    for part, size in zip(parts, array.shape, strict=True):
+        if isinstance(part, Value | WeakSelect):
+            t.fail(node, "the index of a register array must be known when the kernel is traced; "
+                         "use static_range, or private_array for run-time indices")  # fmt: skip
+        number = t.static_int(node, part, "the index of a register array")
+        if not 0 <= number < size:
+            t.fail(node, f"index {number} is out of range (0 to {size - 1})")
+        flat = flat * size + number
+    return (array.number, flat)
+
+
+def lane(t: Tracer, node: ast.AST, type_: VectorType, index: Entry) -> int:
+    """A constant lane number of a vector."""
+    number = t.static_int(node, index, "the lane of a vector")
+    if not 0 <= number < type_.lanes:
+        t.fail(node, f"lane {number} of {type_} (0 to {type_.lanes - 1})")
+    return number
+
+
+def slot_value(t: Tracer, node: ast.AST, ref: SlotRef) -> Value:
+    """The present value of a slot parameter."""
+    return t.emit(node, "load", ref.value, t.const(node, 0, t.index))
+
+
+def shape_of(t: Tracer, node: ast.AST, entry: Entry) -> tuple[int, ...]:
+    """A constant shape: an int or a tuple of ints, all positive."""
+    parts = entry if isinstance(entry, tuple) else (entry,)
+    sizes = tuple(t.static_int(node, p, "the size of an array") for p in parts)
+    if not sizes or min(sizes) <= 0:
+        t.fail(node, f"an array has a positive size, found {entry}")
+    return sizes
+
+
+def make_array(t: Tracer, node: ast.AST, space: Space, element_: Entry, shape: Entry) -> Memory:
+    """A workgroup or private array, declared at the top of the kernel."""
+    if not isinstance(element_, DType):
+        t.fail(node, f"an array in {space.value} memory holds scalars, found {describe(element_)}")
+    sizes = shape_of(t, node, shape)
+    count = math.prod(sizes)
+    size = count * element_.bytes
+    limit = MAX_SHARED if space is Space.WORKGROUP else MAX_PRIVATE
+    t.shared_bytes += size if space is Space.WORKGROUP else 0
+    if max(size, t.shared_bytes if space is Space.WORKGROUP else 0) > limit:
+        total = f" ({t.shared_bytes} with the others)" if space is Space.WORKGROUP else ""
+        t.fail(node, f"a {space.value} array of {size} bytes{total} exceeds {limit} bytes, "
+                     "which no target offers")  # fmt: skip
+    with t.reopened(t.allocs):
+        made = t.op(node, "alloc", (), {"name": ""}, (MemType(space, element_, count),)).result
+    memory = Memory(made, sizes, "")
+    if space is Space.PRIVATE and (t.loop_depth or t.region_depth):
+        _clear(t, node, memory, count)
+    return memory
+
+
+def name_array(t: Tracer, memory: Memory, name: str) -> Memory:
+    """Give a fresh array the name of the variable that holds it."""
+    from dataclasses import replace
+
+    if memory.name or memory.type.space is Space.BUFFER:
+        return memory
+    for n, op in enumerate(t.allocs):
+        if op.result == memory.value:
+            value = Value(memory.value.id, memory.value.type, name)
+            t.allocs[n] = replace(op, results=(value,), attrs=(("name", name),))
+            return Memory(value, memory.shape, name)
+    return memory
+
+
+def _clear(t: Tracer, node: ast.AST, memory: Memory, count: int) -> None:
+    """Zero a private array that is declared in a loop or branch, which may come by again."""
+    from ..core import Region
+
+    low, high = t.const(node, 0, t.index), t.const(node, count, t.index)
+    with t.region(node) as ops:
+        counter = t.builder.value(t.index)
+        zero = t.const(node, 0, memory.type.element)
+        t.op(node, "store", (memory.value, counter, zero))
+        t.op(node, "continue")
+        region = Region((counter,), tuple(ops))
+    t.op(node, "for", (low, high), {}, (), regions=(region,))
+
+
+def make_registers(
+    t: Tracer, node: ast.AST, type_: Entry, shape: Entry, init: Entry
+) -> Registers:
+    """A register array, every cell `init`."""
+    if not isinstance(type_, DType | VectorType):
+        t.fail(node, f"a register array holds scalars or vectors, found {describe(type_)}")
+    sizes = shape_of(t, node, shape)
+    if math.prod(sizes) > MAX_REGISTERS:
+        t.fail(node, f"a register array of {math.prod(sizes)} cells exceeds {MAX_REGISTERS}")
+    if init == 0 and isinstance(init, int) and element_of(type_).is_bool:
+        init = False
+    value = literals.typed(t, node, init, type_, "a register cell")
+    array = Registers(t.number(), sizes, type_)
+    for n in range(array.count):
+        t.state[(array.number, n)] = value
+    return array
+
+
+def check_lanes(t: Tracer, node: ast.AST, entry: Entry) -> int:
+    lanes = t.static_int(node, entry, "the number of lanes")
+    if lanes not in (2, 4, 8):
+        t.fail(node, f"a vector has 2, 4 or 8 lanes, found {lanes}")
+    return lanes
+
+
+def bits_of(type_: Type) -> int:
+    return element_of(type_).bits * lanes_of(type_)

@@ -1,0 +1,204 @@
+"""Operators: on constants by Python, on values by ops."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..core import Value
+from ..dtypes import DType, VectorType, element_of
+from . import literals
+from .values import Entry, WeakSelect, describe
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+    ast.LShift: "shl",
+    ast.RShift: "shr",
+    ast.MatMult: "matmul",
+}
+COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+}
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "matmul": "@",
+}  # fmt: skip
+PYTHON: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "shl": operator.lshift,
+    "shr": operator.rshift,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+MAX_BITS = 4096  # of an int computed while tracing
+
+
+def binary(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
+    """`a op b`."""
+    if name not in PYTHON:
+        t.fail(node, f"the operator {SYMBOLS[name]} is not supported in a kernel")
+    runtime = (Value, WeakSelect)
+    if not isinstance(a, runtime) and not isinstance(b, runtime):
+        return _constant(t, node, name, a, b)
+    if name == "pow":
+        return power(t, node, a, b)
+    (x, y), weak = literals.common(t, node, [a, b], repr(SYMBOLS[name]))
+    element = element_of(x.type)
+    if name == "div" and not element.is_float:
+        t.fail(node, f"'/' divides floats, found {x.type}; use // or convert to a float first")
+    if name in ("floordiv", "mod") and element.is_float:
+        from .calls import library
+
+        return library(t, node, "float_floordiv" if name == "floordiv" else "float_mod", x, y)
+    if name in ("shl", "shr", "and", "or", "xor") and element.is_float:
+        t.fail(node, f"{SYMBOLS[name]!r} takes integers, found {x.type}")
+    if element.is_bool and name not in ("and", "or", "xor", "eq", "ne"):
+        t.fail(node, f"{SYMBOLS[name]!r} takes numbers, found {x.type}")
+    made = t.emit(node, name, x, y)
+    if weak and t.probing and made.type == x.type:
+        t.weak.add(made.id)
+    return made
+
+
+def _constant(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
+    if name in ("eq", "ne"):
+        return (a == b) is (name == "eq")
+    plain = int | float | str | tuple
+    if not isinstance(a, plain) or not isinstance(b, plain):
+        found = f"{describe(a)} and {describe(b)}"
+        t.fail(node, f"{SYMBOLS[name]!r} takes values or constants, found {found}")
+    if name == "pow" and isinstance(a, int) and isinstance(b, int) and b > 0:
+        if a.bit_length() * b > MAX_BITS:
+            t.fail(node, "the constant is too great")
+    if name == "shl" and isinstance(b, int) and b > MAX_BITS:
+        t.fail(node, "the constant is too great")
+    if isinstance(a, str | tuple) and name == "mul" and isinstance(b, int) and b > MAX_BITS:
+        t.fail(node, "the constant is too great")
+    try:
+        return PYTHON[name](a, b)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        t.fail(node, f"cannot compute this constant: {error}")
+
+
+def power(t: Tracer, node: ast.AST, a: Entry, b: Entry) -> Entry:
+    """`a ** b`: products for small constant exponents, else pow or, for integers, a loop."""
+    if isinstance(a, Value) and isinstance(b, int | float) and not isinstance(b, bool):
+        floats = element_of(a.type).is_float
+        if b == int(b) and 0 <= b <= 4 if abs(b) < 1e9 else False:
+            if floats or isinstance(b, int):
+                return _product(t, node, a, int(b))
+        if not floats and isinstance(b, int) and b < 0:
+            t.fail(node, f"an integer to the power of {b} is no integer; convert it to a float")
+    (x, y), _ = literals.common(t, node, [a, b], "'**'")
+    if element_of(x.type).is_float:
+        return t.emit(node, "pow", x, y)
+    from .calls import library
+
+    if isinstance(x.type, VectorType):
+        t.fail(node, f"'**' of {x.type}: expected floats, scalars or a small constant exponent")
+    return library(t, node, "int_power", x, y)
+
+
+def _product(t: Tracer, node: ast.AST, x: Value, n: int) -> Value:
+    if n == 0:
+        return t.const(node, 1, x.type)
+    square = t.emit(node, "mul", x, x) if n > 1 else x
+    if n == 4:
+        return t.emit(node, "mul", square, square)
+    return t.emit(node, "mul", square, x) if n == 3 else square
+
+
+def compare(t: Tracer, node: ast.AST, op: ast.cmpop, a: Entry, b: Entry) -> Entry:
+    """One link of a comparison."""
+    if isinstance(op, ast.Is | ast.IsNot):
+        for entry in (a, b):
+            t.require_static(node, entry, "what `is` compares")
+        equal = a is b or (isinstance(a, DType | VectorType | bool) and a == b)
+        return equal is isinstance(op, ast.Is)
+    if isinstance(op, ast.In | ast.NotIn):
+        found = _contains(t, node, a, b)
+        return found if isinstance(op, ast.In) else invert(t, node, found)
+    return binary(t, node, COMPARE[type(op)], a, b)
+
+
+def _contains(t: Tracer, node: ast.AST, a: Entry, b: Entry) -> Entry:
+    if isinstance(b, str) and isinstance(a, str):
+        return a in b
+    if not isinstance(b, tuple):
+        t.fail(node, f"'in' searches a tuple, found {describe(b)}")
+    result: Entry = False
+    for item in b:
+        link = binary(t, node, "eq", a, item)
+        if link is True:
+            return True
+        if link is not False:
+            result = link if result is False else t.emit(node, "or", result, link)
+    return result
+
+
+def invert(t: Tracer, node: ast.AST, entry: Entry) -> Entry:
+    """`not entry`."""
+    cond = literals.condition(t, node, entry)
+    return (not cond) if isinstance(cond, bool) else t.emit(node, "not", cond)
+
+
+def unary(t: Tracer, node: ast.UnaryOp) -> Entry:
+    entry = t.expression(node.operand)
+    if isinstance(node.op, ast.Not):
+        if isinstance(entry, Value) and isinstance(entry.type, VectorType):
+            if entry.type.element.is_bool:
+                return t.emit(node, "not", entry)
+        return invert(t, node, entry)
+    if isinstance(entry, WeakSelect):
+        entry = literals.value(t, node, entry)
+    if not isinstance(entry, Value):
+        if not isinstance(entry, int | float):
+            t.fail(node, f"expected a number, found {describe(entry)}")
+        if isinstance(node.op, ast.Invert):
+            if isinstance(entry, bool | float):
+                t.fail(node, f"'~' takes an integer, found {describe(entry)}")
+            return ~entry
+        return -entry if isinstance(node.op, ast.USub) else +entry
+    element = element_of(entry.type)
+    if isinstance(node.op, ast.UAdd):
+        return entry
+    if isinstance(node.op, ast.Invert):
+        if element.is_float:
+            t.fail(node, f"'~' takes an integer, found {entry.type}")
+        return t.emit(node, "not", entry)
+    if element.is_bool:
+        t.fail(node, f"'-' takes a number, found {entry.type}")
+    return t.emit(node, "neg", entry)

@@ -1,0 +1,81 @@
+"""The source of a function: its AST and the place of every node.
+
+The file is read once, when the decorator runs, and parsed as a whole: `inspect.getsource` loses
+its way in decorators that hold lambdas. Paths are relative to the package or to the current
+folder, so that no IR depends on where a checkout lies.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core import Loc
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A function definition within its file."""
+
+    file: str
+    lines: tuple[str, ...]
+    node: ast.FunctionDef
+
+    def loc(self, node: ast.AST) -> Loc:
+        """Where a node begins; the function itself for nodes without a place."""
+        line = getattr(node, "lineno", self.node.lineno)
+        offset = getattr(node, "col_offset", self.node.col_offset)
+        # col_offset counts UTF-8 bytes, a column counts characters.
+        column = len(self.text(line).encode()[:offset].decode(errors="replace")) + 1
+        return Loc(self.file, line, column)
+
+    def text(self, line: int) -> str:
+        """The text of a line (1-based), without its end."""
+        return self.lines[line - 1].rstrip("\r\n") if 0 < line <= len(self.lines) else ""
+
+    def segment(self, node: ast.AST) -> str:
+        """The source text of a node, on one line."""
+        return " ".join((ast.get_source_segment("".join(self.lines), node) or "").split())
+
+    @staticmethod
+    def width(node: ast.AST) -> int:
+        """How many columns of its first line a node covers."""
+        line, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+        if isinstance(node, ast.stmt) and not isinstance(node, ast.Expr | ast.Assign | ast.AugAssign):
+            return 1
+        first, last = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 1)
+        return max(1, last - first) if line == end else 1 << 16
+
+
+@functools.lru_cache(maxsize=16)
+def _parse(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def read_source(function: Callable[..., Any]) -> Source:
+    """The source of a Python function. OSError where there is none, as in a plain REPL."""
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    for node in ast.walk(_parse("".join(lines))):
+        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
+            starts = [node.lineno, *(d.lineno for d in node.decorator_list)]
+            if code.co_firstlineno in starts:
+                return Source(_relative(code.co_filename), tuple(lines), node)
+    raise OSError(f"no source of function {function.__name__} in {code.co_filename}")
+
+
+def _relative(file: str) -> str:
+    path = Path(os.path.realpath(file))
+    for root in (_PACKAGE, Path.cwd()):
+        if path.is_relative_to(root):
+            return path.relative_to(root).as_posix()
+    return path.name

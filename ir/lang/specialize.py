@@ -1,0 +1,96 @@
+"""From a kernel function and constexprs to verified kernel IR."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..core import Kernel, Region, renumber, walk
+from ..dtypes import DType, i32
+from ..verify import VerifyError, verify
+from .decorator import KernelFunction, _refuse
+from .grid import grid_size, workgroup_size
+from .signature import attribute, bind_constexprs, read_params
+from .tracer import MAX_OPS, Frame, Tracer
+
+RECURSION = 12_000  # Python frames: MAX_DEPTH statements of MAX_DEPTH expressions never need more
+
+
+def specialize(function: KernelFunction, specialization: str, given: dict[str, Any]) -> Kernel:
+    """Trace, renumber and verify one specialization."""
+    node = function.source.node
+    if not re.fullmatch(r"[\w.+-]+", specialization):
+        _refuse(function.source, node, f"{specialization!r} does not name a specialization "
+                                       "(letters, digits, _ . + -)")  # fmt: skip
+    constexprs = bind_constexprs(function, given)
+    with _recursion(function):
+        kernel = _trace(function, specialization, constexprs)
+    if sum(1 for _ in walk(kernel.body)) > MAX_OPS:
+        _refuse(function.source, node, f"the kernel has over {MAX_OPS} operations; unroll less")
+    try:
+        verify(kernel)
+    except VerifyError as error:
+        raise error.diagnostic(function.source.text) from error
+    return kernel
+
+
+def _trace(function: KernelFunction, specialization: str, constexprs: dict[str, Any]) -> Kernel:
+    index = constexprs.get("INDEX", i32)
+    if not isinstance(index, DType) or index.name not in ("i32", "i64"):
+        _refuse(function.source, function.source.node, f"INDEX is i32 or i64, found {index}")
+    t = Tracer(index)
+    scope = function.scope
+    t.frames.append(Frame(0, function.name, function.source, scope.lookup, scope.names, function=function))
+    for name, value in constexprs.items():
+        t.state[(0, name)] = value
+    params = read_params(t, function)
+    subgroup = constexprs.get("SUBGROUP")
+    if subgroup is not None and not (isinstance(subgroup, int) and 1 <= subgroup <= 128 and subgroup & (subgroup - 1) == 0):
+        _refuse(function.source, function.source.node, f"SUBGROUP is a power of two up to 128, found {subgroup}")
+    t.subgroup = subgroup
+    one = ast.Constant(1)
+    t.workgroup = workgroup_size(t, function.options.get("workgroup", one))
+    grid = None
+    if "grid" in function.options and not _is_none(function.options["grid"]):
+        grid = grid_size(t, function.options["grid"])
+    t.builder.ops.clear()  # the decorator's expressions leave nothing behind
+    t.block(function.source.node.body)
+    if not t.dead:
+        t.op(function.source.node.body[-1], "return")
+    body = Region(tuple(value for _, value in params), (*t.allocs, *t.builder.ops))
+    return renumber(
+        Kernel(
+            function.name,
+            specialization,
+            tuple(param for param, _ in params),
+            t.workgroup,
+            index,
+            body,
+            subgroup,
+            function.fast,
+            tuple(message for _, message in t.sites),
+            tuple((name, attribute(value)) for name, value in constexprs.items()),
+            grid,
+        )
+    )
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+@contextmanager
+def _recursion(function: KernelFunction) -> Iterator[None]:
+    """Room for deep kernels; beyond it a refusal, not a RecursionError."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, RECURSION))
+    try:
+        yield
+    except RecursionError:
+        _refuse(function.source, function.source.node, "the kernel nests too deeply")
+    finally:
+        sys.setrecursionlimit(before)

@@ -1,0 +1,295 @@
+"""The tracer: walks the AST of a kernel and appends kernel IR.
+
+One `Tracer` makes one kernel and is thrown away. Its state maps slots (variables of frames, cells
+of register arrays) to entries; branches and loops copy it and join the copies into region results
+and carried values (`join`, `loops`). What each kind of node does stands in `statements`,
+`expressions` and `calls`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from ..builder import Builder
+from ..core import Attr, Loc, Op, Value
+from ..dtypes import DType, MemType, Type, i32
+from ..ops import OpTypeError
+from . import literals
+from .diagnostics import Diagnostic, Note, suggest
+from .liveness import Liveness, stored
+from .memory import name_array
+from .source import Source
+from .values import Conflict, Entry, Memory, Slot, Undefined, WeakSelect, describe, leaves
+
+MAX_OPS = 100_000  # ops of one kernel
+MAX_WORK = 1_000_000  # ops traced in all, with those traced twice to learn types
+MAX_DEPTH = 100  # regions, and expressions, within one another
+MAX_INLINE = 60  # device functions within one another
+
+
+class TraceBuilder(Builder):
+    """A builder whose op lists can be left and entered again."""
+
+    def open(self, ops: list[Op]) -> None:
+        self._stack.append(ops)
+
+    def close(self) -> list[Op]:
+        return self._stack.pop()
+
+    @property
+    def next_id(self) -> int:
+        return self._next
+
+    def name_last(self, value: Value, hint: str) -> Value:
+        """Give `value` a hint if the op that made it is the last one."""
+        if not self.ops or value.hint or value not in self.ops[-1].results:
+            return value
+        named = Value(value.id, value.type, hint)
+        op = self.ops[-1]
+        results = tuple(named if r == value else r for r in op.results)
+        self.ops[-1] = Op(op.name, op.operands, results, op.attrs, op.regions, op.loc)
+        return named
+
+
+@dataclass(eq=False)
+class Exit:
+    """What `break` and `continue` of one loop do: jumps of IR, or flags where it is unrolled."""
+
+    unrolled: int | None = None  # number of the flag slots
+    edges: list[tuple[str, ast.AST, dict[Slot, Entry]]] = field(default_factory=list)
+    take: Callable[[str, ast.AST], None] | None = None  # emits an edge; None while probing
+
+
+@dataclass(eq=False)
+class Frame:
+    """An activation: the kernel, or a device function that is being inlined."""
+
+    number: int
+    name: str
+    source: Source
+    lookup: Callable[[str], Entry]  # names from outside the function; KeyError
+    outside: Callable[[], set[str]]  # those names, for suggestions
+    device: bool = False
+    pinned: Loc | None = None  # library functions show the place of their call
+    function: Any = None
+    exits: list[Exit] = field(default_factory=list)
+    call: ast.AST | None = None  # the call that is being inlined
+
+    def __post_init__(self) -> None:
+        self.live = Liveness(self.source.node)
+        arguments = self.source.node.args
+        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        self.locals = stored(self.source.node) | {a.arg for a in named}
+
+
+class Tracer:
+    """Traces one kernel. See the module."""
+
+    def __init__(self, index: DType = i32) -> None:
+        self.builder = TraceBuilder()
+        self.index = index
+        self.workgroup: tuple[int, int, int] = (1, 1, 1)
+        self.subgroup: int | None = None
+        self.state: dict[Slot, Entry] = {}
+        self.frames: list[Frame] = []
+        self.allocs: list[Op] = []
+        self.shared_bytes = 0
+        self.sites: dict[tuple[Loc | None, str], int] = {}
+        self.weak: set[int] = set()
+        self.probing = 0
+        self.loop_depth = 0
+        self.dead = False
+        self.numbers = 0
+        self.work = 0
+        self.expression_depth = 0
+        self.region_depth = 0
+
+    # places and refusals
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def loc(self, node: ast.AST) -> Loc:
+        return self.frame.pinned or self.frame.source.loc(node)
+
+    def fail(self, node: ast.AST, message: str, notes: tuple[Note, ...] = ()) -> NoReturn:
+        """Raise the Diagnostic of a node, with the calls that led to it."""
+        frames = self.frames
+        while len(frames) > 1 and frames[-1].pinned:  # speak of the user's line
+            node = frames[-1].call or node
+            frames = frames[:-1]
+        source = frames[-1].source
+        calls = []
+        for caller, callee in zip(frames[-2::-1], frames[:0:-1], strict=False):
+            place = caller.source.loc(callee.call or node)
+            text = caller.source.text(place.line)
+            calls.append(Note(place, f"{callee.name} is called here", text))
+        loc = source.loc(node)
+        text = source.text(loc.line)
+        raise Diagnostic(message, loc, text, source.width(node), (*notes, *calls[:8]))
+
+    def number(self) -> int:
+        """A fresh number for a frame, a register array or a pair of flags."""
+        self.numbers += 1
+        return self.numbers
+
+    # emission
+
+    def emit(
+        self, node: ast.AST, name: str, *operands: Value, type: Type | None = None, **attrs: Attr
+    ) -> Value:
+        """Append an op with one result."""
+        return self.op(node, name, operands, attrs, None if type is None else (type,)).result
+
+    def op(
+        self,
+        node: ast.AST,
+        name: str,
+        operands: tuple[Value, ...] = (),
+        attrs: dict[str, Attr] | None = None,
+        types: tuple[Type, ...] | None = None,
+        **more: Any,
+    ) -> Op:
+        """Append any op; what the op table refuses is a Diagnostic here."""
+        self.work += 1
+        if self.work > MAX_WORK or (not self.probing and self.builder.next_id > 8 * MAX_OPS):
+            self.fail(node, f"the kernel has over {MAX_OPS} operations; unroll less")
+        self.builder.loc = self.loc(node)
+        try:
+            op = self.builder.op(name, operands, attrs, types, **more)
+        except OpTypeError as error:
+            self.fail(node, f"{name}: {error}")
+        if operands and len(op.results) == 1 and self.weak:
+            if all(v.id in self.weak for v in operands if not isinstance(v.type, MemType)):
+                if op.result.type == operands[0].type and name not in ("load", "atomic"):
+                    self.weak.add(op.result.id)
+        return op
+
+    def const(self, node: ast.AST, value: float, type_: Type) -> Value:
+        """A constant; a vector constant is a splat."""
+        self.work += 1
+        self.builder.loc = self.loc(node)
+        return self.builder.const(value, type_)
+
+    @contextmanager
+    def region(self, node: ast.AST) -> Iterator[list[Op]]:
+        """Collect ops in a list of their own; `dead` is that of the region inside."""
+        self.region_depth += 1
+        if self.region_depth > MAX_DEPTH:
+            self.fail(node, f"statements nest deeper than {MAX_DEPTH} levels")
+        ops: list[Op] = []
+        dead, self.dead = self.dead, False
+        self.builder.open(ops)
+        try:
+            yield ops
+        finally:
+            self.builder.close()
+            self.dead = dead
+            self.region_depth -= 1
+
+    @contextmanager
+    def reopened(self, ops: list[Op]) -> Iterator[None]:
+        """Append to ops of a region that was left."""
+        self.builder.open(ops)
+        try:
+            yield
+        finally:
+            self.builder.close()
+
+    @contextmanager
+    def probe(self) -> Iterator[None]:
+        """Trace and throw away: only the state that results is looked at."""
+        saved = (list(self.allocs), dict(self.sites), self.numbers, self.shared_bytes, self.loop_depth)
+        state, dead, exits = self.state, self.dead, list(self.frame.exits)
+        self.state = dict(state)
+        self.probing += 1
+        self.builder.open([])
+        try:
+            yield
+        finally:
+            self.builder.close()
+            self.probing -= 1
+            self.allocs, self.sites, self.numbers, self.shared_bytes, self.loop_depth = saved
+            self.state, self.dead, self.frame.exits = state, dead, exits
+
+    # names
+
+    def lookup(self, node: ast.Name) -> Entry:
+        """What a name stands for here."""
+        frame, name = self.frame, node.id
+        entry = self.state.get((frame.number, name))
+        if isinstance(entry, Conflict):
+            self.fail(node, f"{name!r} has no single type here: {entry.reason}")
+        if entry is None and (frame.number, name) in self.state:
+            return None
+        if isinstance(entry, Undefined) or (entry is None and name in frame.locals):
+            why = entry.reason if isinstance(entry, Undefined) and entry.reason else ""
+            self.fail(node, f"{name!r} is used before it is defined" + (f": {why}" if why else ""))
+        if entry is not None:
+            return entry
+        try:
+            return frame.lookup(name)
+        except KeyError:
+            pass
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        known = set(frame.locals) | frame.outside()
+        self.fail(node, f"undeclared name {name!r}{suggest(name, known)}")
+
+    def assign(self, name: str, entry: Entry) -> None:
+        """Bind a variable of the current frame."""
+        if isinstance(entry, Memory):
+            entry = name_array(self, entry, name)
+        elif isinstance(entry, Value) and not entry.hint:
+            weak = entry.id in self.weak
+            entry = self.builder.name_last(entry, name)
+            if weak:
+                self.weak.add(entry.id)
+        self.state[(self.frame.number, name)] = entry
+
+    # walking
+
+    def block(self, body: list[ast.stmt]) -> None:
+        """Trace statements until control leaves them."""
+        from .statements import block
+
+        block(self, body)
+
+    def expression(self, node: ast.expr) -> Entry:
+        """What an expression stands for."""
+        from .expressions import EXPRESSIONS, unsupported
+
+        handler = EXPRESSIONS.get(type(node), unsupported)
+        self.expression_depth += 1
+        if self.expression_depth > 4 * MAX_DEPTH:
+            self.fail(node, f"expressions nest deeper than {4 * MAX_DEPTH} levels")
+        try:
+            return handler(self, node)
+        finally:
+            self.expression_depth -= 1
+
+    def value(self, node: ast.expr) -> Value:
+        """An expression as an SSA value."""
+        return literals.value(self, node, self.expression(node))
+
+    def static(self, node: ast.expr, what: str) -> Any:
+        """An expression that must be known now: a Python constant, type, function or tuple."""
+        entry = self.expression(node)
+        self.require_static(node, entry, what)
+        return entry
+
+    def require_static(self, node: ast.AST, entry: Entry, what: str) -> None:
+        if any(isinstance(leaf, Value | WeakSelect) for leaf in leaves(entry)):
+            self.fail(node, f"{what} must be known when the kernel is traced, found {describe(entry)}")
+
+    def static_int(self, node: ast.AST, entry: Entry, what: str) -> int:
+        """A constant int."""
+        if isinstance(entry, bool) or not isinstance(entry, int):
+            self.fail(node, f"{what} must be an int constant, found {describe(entry)}")
+        return entry
