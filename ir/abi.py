@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .builder import const_bits
-from .core import Attr, Param
+from .core import Attr, Param, const_bits
 from .dtypes import DType
 
 GRID_OPS = {

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .core import Attr, Loc, Op, Region, Value, float_bits
-from .dtypes import DType, MemType, Type, VectorType
+from .core import Attr, Loc, Op, Region, Value, const_bits
+from .dtypes import MemType, Type, VectorType
 from .ops import infer
+
+__all__ = ["Builder", "RegionBuilder", "const_bits"]
 
 
 class RegionBuilder:
@@ -105,12 +107,3 @@ class Builder:
         if isinstance(type_, MemType):
             raise TypeError(f"no constant of type {type_}")
         return self.emit("const", type=type_, bits=const_bits(value, type_))
-
-
-def const_bits(value: float, dtype: DType) -> int:
-    """The bit pattern of a Python number as a constant of `dtype`."""
-    if dtype.is_float:
-        return float_bits(float(value), dtype)
-    if dtype.is_bool:
-        return int(bool(value))
-    return int(value) & ((1 << dtype.bits) - 1)

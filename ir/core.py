@@ -216,6 +216,15 @@ def _bf16_bits(value: float) -> int:
     return (word + 0x7FFF + ((word >> 16) & 1)) >> 16
 
 
+def const_bits(value: float, dtype: DType) -> int:
+    """The bit pattern of a Python number as a constant of `dtype`."""
+    if dtype.is_float:
+        return float_bits(float(value), dtype)
+    if dtype.is_bool:
+        return int(bool(value))
+    return int(value) & ((1 << dtype.bits) - 1)
+
+
 def bits_float(bits: int, dtype: DType) -> float:
     """The value of a bit pattern of a float type."""
     if dtype.name == "bf16":
