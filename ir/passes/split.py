@@ -45,15 +45,19 @@ class _Splitter(Retyper):
         return None
 
     def translate(self, op: Op) -> None:
-        special = getattr(self, f"_{op.name}", None)
+        if all(len(self.all(v)) == 1 for v in op.operands) and (
+            not op.results or self.types(op.results[0].type) is None
+        ):
+            self.keep(op)
+            return
+        special = _SPECIAL.get(op.name)
         if special is not None:
-            special(op)
+            special(self, op)
             return
         # Elementwise: one op per part; operands without parts (a scalar condition) serve all.
         result = op.results[0]
         types = self.types(result.type)
-        if types is None:
-            raise NotImplementedError(f"split of op {op.name}")
+        assert types is not None, f"op {op.name} has long vectors but no part-wise form"
         done = []
         for n, t in enumerate(types):
             operands = [p[n] if len(p := self.all(v)) > 1 else p[0] for v in op.operands]
@@ -83,7 +87,7 @@ class _Splitter(Retyper):
     def _splat(self, op: Op) -> None:
         types = self.types(op.result.type)
         assert types is not None
-        part = self.b.emit("splat", op.operands[0], type=types[0])
+        part = self.b.emit("splat", self.value(op.operands[0]), type=types[0])
         self.set(op.result, *(part,) * len(types))
 
     def _extract(self, op: Op) -> None:
@@ -96,7 +100,7 @@ class _Splitter(Retyper):
         assert isinstance(lane, int)
         parts = list(self.all(op.operands[0]))
         n = lane // self.lanes
-        parts[n] = self.b.emit("insert", parts[n], op.operands[1], lane=lane % self.lanes)
+        parts[n] = self.b.emit("insert", parts[n], self.value(op.operands[1]), lane=lane % self.lanes)
         self.set(op.result, *parts)
 
     def _shuffle(self, op: Op) -> None:
@@ -162,7 +166,7 @@ class _Splitter(Retyper):
         assert types is not None
         done = []
         for n in range(len(types)):
-            index = self._part_index(op.operands[1], len(types), n)
+            index = self._part_index(self.value(op.operands[1]), len(types), n)
             attrs = dict(op.attrs) | {"lanes": self.lanes}
             done.append(self.b.op("load", (op.operands[0], index), attrs, (types[n],)).result)
         self.set(op.result, *done)
@@ -170,7 +174,7 @@ class _Splitter(Retyper):
     def _store(self, op: Op) -> None:
         parts = self.all(op.operands[2])
         for n, part in enumerate(parts):
-            index = self._part_index(op.operands[1], len(parts), n)
+            index = self._part_index(self.value(op.operands[1]), len(parts), n)
             self.b.op("store", (op.operands[0], index, part), dict(op.attrs))
 
     def _part_index(self, index: Value, parts: int, n: int) -> Value:
@@ -180,7 +184,19 @@ class _Splitter(Retyper):
         scaled = self.b.emit("mul", index, self.b.const(parts, index.type))
         return self.b.emit("add", scaled, self.b.const(n, index.type)) if n else scaled
 
-    def _print(self, op: Op) -> None:
-        """The interpreter alone prints, and it runs the kernel before any pass."""
+    def _debug(self, op: Op) -> None:
+        """Dropped: the interpreter alone prints, and it runs the kernel before any pass."""
 
-    _breakpoint = _print
+
+_SPECIAL = {
+    "vector": _Splitter._vector,
+    "splat": _Splitter._splat,
+    "extract": _Splitter._extract,
+    "insert": _Splitter._insert,
+    "shuffle": _Splitter._shuffle,
+    "bitcast": _Splitter._bitcast,
+    "load": _Splitter._load,
+    "store": _Splitter._store,
+    "print": _Splitter._debug,
+    "breakpoint": _Splitter._debug,
+}

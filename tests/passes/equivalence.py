@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from gristmill.ir import interp
-from gristmill.ir.core import Kernel, Op, Value, walk
+from gristmill.ir.abi import scalar_bits
+from gristmill.ir.core import Kernel, Op, Value, map_region, walk
 from gristmill.ir.dtypes import MemType, element_of
 from gristmill.ir.ops import ROWS, infer
 from gristmill.ir.passes import Pass, run
@@ -91,26 +92,36 @@ def for_interpreter(kernel: Kernel) -> Kernel:
     return replace(kernel, params=tuple(params))
 
 
+def known_counts(kernel: Kernel, counts: dict[int, int]) -> Kernel:
+    """`count` of these buffers as constants: words in memory, elements in the manifest."""
+
+    def visit(op: Op) -> Op:
+        if op.name == "count" and op.operands[0].id in counts:
+            return replace(
+                op, name="const", operands=(), attrs=(("bits", counts[op.operands[0].id]),)
+            )
+        return op
+
+    return replace(kernel, body=map_region(kernel.body, visit)) if counts else kernel
+
+
 def execute(kernel: Kernel, original: Kernel, args: list, grid: tuple[int, int, int]) -> list:
     """Run a kernel on copies of `args` (in the form of `original`'s parameters)."""
-    bound, counts = [], []
-    for p, q, a in zip(original.params, kernel.params, args, strict=True):
-        if isinstance(a, np.ndarray):
-            counts.append(len(a))
-            size = q.dtype.bytes
-            data = a.tobytes()
-            data += bytes(-len(data) % 16)
-            whole = np.frombuffer(data, q.dtype.storage).copy()
-            bound.append(whole if p.dtype != q.dtype else whole[: len(a)].copy())
-            assert size
+    bound = []
+    counts = {}
+    for p, q, a, v in zip(original.params, kernel.params, args, kernel.body.args, strict=True):
+        if isinstance(a, np.ndarray) and q.dtype.bytes == p.dtype.bytes:
+            bound.append(np.frombuffer(a.tobytes(), q.dtype.storage).copy())
+        elif isinstance(a, np.ndarray):
+            data = a.tobytes() + bytes(-a.nbytes % 16)
+            bound.append(np.frombuffer(data, q.dtype.storage).copy())
+            counts[v.id] = len(a)
         elif p.dtype != q.dtype:
-            from gristmill.ir.abi import scalar_bits
-
             bits = a.pattern if isinstance(a, interp.Bits) else scalar_bits(a, p.dtype)
             bound.append(interp.Bits(bits))
         else:
             bound.append(a)
-    report = interp.run(kernel, bound, grid, counts=counts)
+    report = interp.run(known_counts(kernel, counts), bound, grid)
     assert not report.problems, "\n".join([*map(str, report.problems), print_kernel(kernel)])
     out = []
     for p, a, b in zip(original.params, args, bound, strict=True):
