@@ -87,11 +87,11 @@ def _binding(
             do="" if host else "upload it first",
         )
     limits = kernel.device.capabilities.limits
-    if binding.count > kernel.index.max:
+    if binding.elements > kernel.index.max:
         raise LimitExceeded(
             f"index {kernel.index}",
             kernel.index.max,
-            binding.count,
+            binding.elements,
             kernel.place(position),
             "split the buffer or build the kernel with INDEX=i64",
         )

@@ -10,7 +10,6 @@ handed to a driver.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,7 +52,7 @@ class Artifact:
                 got=f"{len(blob)} bytes",
                 do="rebuild or fetch the bundle again",
             )
-        digest = hashlib.sha256(blob).hexdigest()
+        digest = _sha256(blob)
         if digest != manifest.sha256:
             raise ArtifactCorrupt(
                 "artifact with wrong content",
@@ -115,12 +114,11 @@ class Bundle:
         artifacts = self.artifacts(kernel, specialization)
         lacks = []
         for target in capabilities.targets:
-            variants = [a for a in artifacts if a.manifest.target == target]
-            for number, artifact in enumerate(variants):
+            for number, artifact in enumerate(_variants(artifacts, target, capabilities)):
                 missing = lacking(artifact.manifest, capabilities)
                 if not missing:
                     return artifact
-                lacks.append(Lack(target, number, missing))
+                lacks.append(Lack(artifact.manifest.target, number, missing))
         built = tuple(sorted({a.manifest.target for a in artifacts}))
         device = f"{capabilities.device} ({capabilities.name})"
         return Refusal(
@@ -169,8 +167,35 @@ def lacking(manifest: Manifest, capabilities: Capabilities) -> tuple[str, ...]:
         ("bytes of workgroup memory", manifest.shared_bytes, limits.shared_bytes),
         ("buffers", buffers, limits.buffers),
     ]
+    trips = manifest.facts.get("max_loop_trips")
+    if limits.loop_iterations is not None and trips is not None:
+        needs.append(("loop iterations of an invocation", trips, limits.loop_iterations))
     missing += [f"{need} {what} (limit {limit})" for what, need, limit in needs if need > limit]
     return tuple(missing)
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib  # a tenth of the import time of `runtime`, and needed only from here on
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def _variants(
+    artifacts: tuple[Artifact, ...], target: str, capabilities: Capabilities
+) -> list[Artifact]:
+    """Artifacts for a target of the device: those that use more of its features (named by suffixes
+    such as `:dot4`) first, then in declared order."""
+
+    def suffixes(artifact: Artifact) -> list[str]:
+        return artifact.manifest.target.split(":")[1:]
+
+    fitting = [
+        a
+        for a in artifacts
+        if a.manifest.target.partition(":")[0] == target
+        and capabilities.features.issuperset(suffixes(a))
+    ]
+    return sorted(fitting, key=lambda a: -len(suffixes(a)))
 
 
 def canonical(entries: list[dict[str, Any]]) -> bytes:
@@ -198,7 +223,7 @@ def open_bundle(path: str | Path) -> Bundle:
     except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8
         raise ArtifactCorrupt(f"not JSON ({error})", where=str(file)) from error
     entries = _entries(data, str(file))
-    digest = hashlib.sha256(canonical(entries)).hexdigest()
+    digest = _sha256(canonical(entries))
     if digest != data["digest"]:
         raise ArtifactCorrupt(
             "bundle with wrong content",

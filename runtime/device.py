@@ -11,7 +11,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -243,7 +242,7 @@ class Device(ABC):
 
     def _based(self, command: Command) -> Command:
         faults = command.kernel.faults
-        return replace(command, fault_base=faults[0].base) if faults else command
+        return command._replace(fault_base=faults[0].base) if faults else command
 
     @entry
     def _call(
@@ -269,7 +268,7 @@ class Device(ABC):
         recording.faults = self._faults.reserve(sited)
         bases = {r.launch: r.base for r in recording.faults}
         commands = [
-            replace(c, fault_base=bases[n]) if n in bases else c for n, c in enumerate(commands)
+            c._replace(fault_base=bases[n]) if n in bases else c for n, c in enumerate(commands)
         ]
         try:
             return self._record(commands, recording.timed)

@@ -7,8 +7,7 @@ launches, a recording one bit per (launch, site). Kernels set bits atomically; a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +21,7 @@ WORDS = 1 << 14  # of the bitmap: half a million sites
 Words = npt.NDArray[np.uint32]
 
 
-@dataclass(frozen=True, slots=True)
-class FaultRange:
+class FaultRange(NamedTuple):
     """The bits of one launch: `base` counts bits; launch is None for direct launches."""
 
     base: int

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .memory import Allocation
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """A buffer argument of one launch: bytes of an allocation and how they are accessed.
 
-    count: elements, as the kernel sees it; nbytes is 0 where count is.
+    elements: how many the kernel sees; nbytes is 0 where there are none.
     """
 
     allocation: Allocation
     offset: int
     nbytes: int
-    count: int
+    elements: int
     reads: bool
     writes: bool
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,15 +17,13 @@ if TYPE_CHECKING:
     from .device import Device
 
 
-@dataclass(slots=True)
 class _Region:
     """Host bytes lo..hi that arrays of one call share, and the memory that stands for them."""
 
-    lo: int
-    hi: int
-    arrays: list[tuple[Param, Array]] = field(default_factory=list)
-    allocation: Allocation | None = None
-    adopted: bool = False
+    def __init__(self, lo: int, hi: int, arrays: list[tuple[Param, Array]]) -> None:
+        self.lo, self.hi, self.arrays = lo, hi, arrays
+        self.allocation: Allocation | None = None
+        self.adopted = False
 
 
 class HostArguments:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.abi import evaluate
 from ..ir.core import Param
@@ -21,8 +20,7 @@ MAX_GROUPS = (1 << 32) - 1  # linear group ids are 32-bit everywhere
 FOLD = 65535
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One checked launch, ready for a driver. `scalars` are bit patterns."""
 
     kernel: LoadedKernel
@@ -33,7 +31,7 @@ class Command:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        return tuple(b.count for b in self.bindings)
+        return tuple(b.elements for b in self.bindings)
 
     @property
     def groups(self) -> int:
@@ -114,7 +112,7 @@ class LoadedKernel:
                 where=f"kernel {self.name}",
                 do="pass grid=(x, y, z), in workgroups",
             )
-        counts = {p.name: b.count for p, b in zip(self.memory, bindings, strict=True)}
+        counts = {p.name: b.elements for p, b in zip(self.memory, bindings, strict=True)}
         x, y, z = (max(0, evaluate(e, counts, values)) for e in self.manifest.grid)
         return x, y, z
 

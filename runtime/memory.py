@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +23,7 @@ GRANULE = 16  # allocations are multiples of this many bytes
 _serial = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryReport:
+class MemoryReport(NamedTuple):
     """Bytes: held by live buffers now and at most so far, what may be held, what there is.
 
     estimated: the budget is the memory's size minus what this device holds, because the driver

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Lack:
+class Lack(NamedTuple):
     """What one variant needs and the device has not. `variant` counts within its target."""
 
     target: str
@@ -17,8 +16,7 @@ class Lack:
         return f"{self.target} variant {self.variant} lacks {', '.join(self.missing)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """No variant of a kernel fits a device.
 
     targets: what the device loads, best first. built: what the bundle has for this kernel and

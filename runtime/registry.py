@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .device import Device
-from .errors import ArgumentError, NoDevice
+from .errors import ArgumentError, GristmillError, NoDevice
 
 # Best first where a caller has no preference; `null` and `interp` are only opened by name.
 DRIVERS = ("vulkan", "cpu", "interp", "null")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundDevice:
+class FoundDevice(NamedTuple):
     """A device of this machine, or why a driver finds none (`missing`)."""
 
     spec: str
@@ -52,6 +50,6 @@ def find_devices() -> list[FoundDevice]:
     for name in DRIVERS:
         try:
             found += [FoundDevice(spec, text) for spec, text in _driver(name).find_devices()]
-        except NoDevice as error:
+        except GristmillError as error:
             found.append(FoundDevice(name, "", str(error)))
     return found

@@ -131,6 +131,7 @@ _SUBGROUP_OPS = {
     0x10: "subgroup_shuffle",
     0x20: "subgroup_shuffle_relative",
 }
+_TYPES = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
 _DENORM, _ROUNDING, _SPECIALS = (
     "float_controls_denorm",
     "float_controls_rte",
@@ -291,6 +292,7 @@ class PhysicalDevice:
             offset_alignment=max(GRANULE, int(limits.minStorageBufferOffsetAlignment)),
             unified_memory=self.unified,
             facts={
+                "type": _TYPES.get(int(self.properties.deviceType), "other"),
                 "api_version": f"{self.version >> 22}.{self.version >> 12 & 0x3FF}",
                 "robust_buffer_access_2": int(
                     bool(self.on.get("VkPhysicalDeviceRobustness2FeaturesEXT"))
