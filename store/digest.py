@@ -43,3 +43,9 @@ def stage_digest(stage: str, package: Path = PACKAGE) -> str:
         state.update(b"%s %d\n" % (name.encode(), len(data)))
         state.update(data)
     return state.hexdigest()
+
+
+def stage_stamp(stage: str, package: Path = PACKAGE) -> tuple[tuple[str, int, int, int], ...]:
+    """Path, date, size and inode of a stage's sources: equal stamps, untouched files."""
+    stats = [(path, path.stat()) for path in stage_files(stage, package)]
+    return tuple((str(path), s.st_mtime_ns, s.st_size, s.st_ino) for path, s in stats)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from gristmill.store.digest import stage_digest
 from gristmill.store.files import write_atomic
 
 from .config import Config
 from .options import Choice
 from .plan import Compile, Plan, Trace, plan
 from .sources import module_sources
-
-digest = functools.cache(stage_digest)
 
 
 def prepare_output(folder: Path, leave_alone: bool) -> None:
@@ -53,7 +49,7 @@ def _trace(env: Any, step: Trace, sources: tuple[str, ...]) -> None:
         "kernel": step.row.kernel,
         "specialization": step.specialization,
         "constexprs": step.constexprs,
-        "compiler": digest("trace"),
+        "compiler": env["WORKSHOP"].compiler("trace"),
     }
     env.Trace([step.ir, step.locs], [*sources, _value(env, request)])
 
@@ -62,7 +58,7 @@ def _compile(env: Any, step: Compile) -> None:
     request = {
         "target": step.target.name,
         "options": step.options,
-        "compiler": digest(step.target.backend),
+        "compiler": env["WORKSHOP"].compiler(step.target.backend),
         "tools": step.tools,
     }
     env.Compile([step.artifact, step.manifest], [step.trace.ir, _value(env, request)])

@@ -22,6 +22,7 @@ import SCons.Action
 import SCons.Errors
 import SCons.Util
 
+from gristmill.store import digest
 from gristmill.store.bundle import Entry, Place, write_bundle
 from gristmill.store.files import WriteError, write_atomic
 from gristmill.store.key import compile_key, trace_key
@@ -45,10 +46,17 @@ class Step(SCons.Action.FunctionAction):
 
 
 class Workshop:
-    """What the actions of one build share: the store, the worker processes, the tally."""
+    """What the actions of one build share: the store, the worker processes, the tally.
 
-    def __init__(self, store: LocalStore, jobs: int, verbose: bool) -> None:
-        self.store, self.jobs, self.verbose = store, jobs, verbose
+    package: where the compiler's own sources lie.
+    """
+
+    def __init__(
+        self, store: LocalStore, jobs: int, verbose: bool, package: Path = digest.PACKAGE
+    ) -> None:
+        self.store, self.jobs, self.verbose, self.package = store, jobs, verbose, package
+        self._stamps: dict[str, Any] = {}
+        self._digests: dict[str, str] = {}
         self.built = self.stored = self.failed = 0
         self.started = time.monotonic()
         self._lock = threading.Lock()
@@ -59,18 +67,33 @@ class Workshop:
 
         return Pool(self.jobs)
 
+    def compiler(self, stage: str) -> str:
+        """The digest of the compiler's sources for a stage, as they are when first asked for."""
+        if stage not in self._digests:
+            self._stamps[stage] = digest.stage_stamp(stage, self.package)
+            self._digests[stage] = digest.stage_digest(stage, self.package)
+        return self._digests[stage]
+
+    def refuse_edited_compiler(self, stage: str) -> None:
+        """What was made by sources other than those of the key must not get into the store."""
+        if digest.stage_stamp(stage, self.package) != self._stamps[stage]:
+            raise StepError(f"the compiler ({stage}) was edited while it was used; run scons again")
+
     def run(self, function: str, *args: Any) -> Any:
         """Call `module:function` in a worker process."""
         with self._lock:
             pool = self._pool
         return pool.run(function, *args)
 
-    def answer(self, key: str, names: tuple[str, ...], make: Callable[[], Any]) -> dict[str, bytes]:
-        """The outputs of a step, from the store or made now."""
+    def answer(
+        self, key: str, names: tuple[str, ...], stage: str, make: Callable[[], dict[str, bytes]]
+    ) -> dict[str, bytes]:
+        """The outputs of a step, from the store or made now by the compiler's `stage`."""
         outputs = self.store.get(key)
         stored = outputs is not None and set(outputs) == set(names)
         if outputs is None or not stored:
             outputs = make()
+            self.refuse_edited_compiler(stage)
             self.store.put(key, outputs)
         with self._lock:
             self.stored += stored
@@ -161,7 +184,7 @@ def trace(target: Any, source: Any, env: Any) -> None:
         )
         return {"ir": ir, "locs": locs}
 
-    outputs = shop.answer(key, ("ir", "locs"), make)
+    outputs = shop.answer(key, ("ir", "locs"), "trace", make)
     write_all(target, (outputs["ir"], outputs["locs"]))
 
 
@@ -171,19 +194,26 @@ def compile_ir(target: Any, source: Any, env: Any) -> None:
     shop: Workshop = env["WORKSHOP"]
     request = json.loads(source[-1].get_contents())
     ir = read_as_known(source[0])
+    locs = Path(source[0].get_abspath()).with_suffix(".loc.json")
     refuse_missing_tools(request["tools"], request["target"])
     key = compile_key(
         ir, request["target"], request["options"], request["compiler"], request["tools"]
     )
 
     def make() -> dict[str, bytes]:
-        step = "gristmill.backends.cached:compile_step"
-        outputs: dict[str, bytes] = shop.run(
-            step, ir.decode(), request["target"], request["options"], key
-        )
+        from gristmill.backends.compile import CompileError
+        from gristmill.backends.steps import source_error
+
+        step = "gristmill.backends.steps:compile_step"
+        work = (ir.decode(), request["target"], request["options"], key)
+        try:
+            outputs: dict[str, bytes] = shop.run(step, *work)
+        except CompileError as error:
+            raise source_error(error, locs.read_bytes()) from error
         return outputs
 
-    outputs = shop.answer(key, ("artifact", "manifest"), make)
+    stage = request["target"].partition("-")[0]
+    outputs = shop.answer(key, ("artifact", "manifest"), stage, make)
     write_all(target, (outputs["artifact"], outputs["manifest"]))
 
 
@@ -199,7 +229,7 @@ def refuse_missing_tools(tools: list[str], target: str) -> None:
 @guarded
 def bundle(target: Any, source: Any, env: Any) -> None:
     """All artifacts with their manifests, and the list of them -> bundle.json."""
-    from gristmill.backends.cached import site_places
+    from gristmill.backends.steps import site_places
 
     request = json.loads(source[-1].get_contents())
     out = Path(target[0].get_abspath()).parent

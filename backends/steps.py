@@ -1,59 +1,44 @@
-"""Build steps answered from the store where they can be, worked out and kept where not.
-
-A step is a key and a function that makes its outputs. The store decides what is valid; whoever
-schedules the steps (SCons, a planner) does not.
-"""
+"""The second build step as bytes in, bytes out, and the way back from IR lines to the source."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ..ir.core import Kernel, walk
+from ..ir.core import Kernel, Loc, walk
 from ..ir.text import parse_kernel
-from ..store.local import LocalStore
 from ..store.manifest import Manifest
 from .compile import CompileError, Options, backend, compile_kernel
 
 Outputs = dict[str, bytes]
 
 
-def through_store(
-    store: LocalStore, key: str, names: tuple[str, ...], make: Callable[[], Outputs]
-) -> tuple[Outputs, bool]:
-    """The outputs `names` of step `key`, and whether they came from the store."""
-    found = store.get(key)
-    if found is not None and set(found) == set(names):
-        return found, True
-    outputs = make()
-    store.put(key, outputs)
-    return outputs, False
-
-
 def compile_step(text: str, target: str, options: Mapping[str, Any], key: str) -> Outputs:
     """Compile and validate: the outputs `artifact` and `manifest` of a compile step.
 
-    Runs in a worker process. Raises what `compile_kernel` raises, and CompileError where a
-    validator finds the emitted artifact wrong or its digest is not what the manifest says.
+    Runs in a worker process. Raises what `compile_kernel` raises, and what the backend's
+    `validate`, where it has one, says of a wrong artifact (CompileError).
     """
-    blob, manifest = compile_kernel(text, target, Options(**options), key)
-    validate = getattr(backend(target.partition("-")[0]), "validate", None)
+    chosen = Options(**options)
+    blob, manifest = compile_kernel(text, target, chosen, key)
+    name, _, arch = target.partition("-")
+    validate = getattr(backend(name), "validate", None)
     if validate is not None:
-        _validate(validate, blob, manifest, target)
+        validate(blob, arch, parse_kernel(text), chosen)
     if manifest.sites:
         lines = site_lines(text, options)
         manifest = dataclasses.replace(manifest, facts={**manifest.facts, "site_lines": lines})
-    assert hashlib.sha256(blob).hexdigest() == manifest.sha256
     return {"artifact": blob, "manifest": manifest.to_json().encode()}
 
 
-def _validate(validate: Callable[..., Any], blob: bytes, manifest: Manifest, target: str) -> None:
-    message = validate(blob, target.partition("-")[2])
-    if message:
-        raise CompileError(manifest.kernel, target, f"the validator refuses it: {message}")
+def source_error(error: CompileError, locs: bytes) -> CompileError:
+    """The same error at its place in the kernel source, by the line table of the trace."""
+    place = json.loads(locs).get(str(error.loc.line)) if error.loc else None
+    if place is None or error.loc is None or error.loc.file != "<kernel IR>":
+        return error
+    return CompileError(error.kernel, error.target, error.message, Loc(*place))
 
 
 def site_lines(text: str, options: Mapping[str, Any]) -> list[int]:

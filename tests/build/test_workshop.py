@@ -1,0 +1,94 @@
+"""What a build's actions share, without SCons around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gristmill.backends.compile import CompileError
+from gristmill.backends.steps import source_error
+from gristmill.ir.core import Loc
+from gristmill.store.local import LocalStore
+from gristmill_build import progress, steps
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> steps.Workshop:
+    (tmp_path / "package/ir").mkdir(parents=True)
+    (tmp_path / "package/ir/core.py").write_text("A = 1\n")
+    return steps.Workshop(LocalStore(tmp_path / "store"), 1, False, tmp_path / "package")
+
+
+def test_a_step_is_made_once_and_then_answered(shop: steps.Workshop) -> None:
+    shop.compiler("trace")
+    for _ in range(3):
+        assert shop.answer("0" * 64, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
+    assert (shop.built, shop.stored) == (1, 2)
+
+
+def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: steps.Workshop) -> None:
+    """The key was made from the sources as they were; what others made must not carry it."""
+    shop.compiler("trace")
+
+    def make() -> dict[str, bytes]:
+        (shop.package / "ir/core.py").write_text("A = 2\n")
+        return {"out": b"by other sources"}
+
+    with pytest.raises(steps.StepError, match="edited while it was used"):
+        shop.answer("0" * 64, ("out",), "trace", make)
+    assert shop.store.get("0" * 64) is None
+
+
+def test_an_entry_with_other_outputs_is_made_again(shop: steps.Workshop) -> None:
+    shop.compiler("trace")
+    shop.store.put("0" * 64, {"old": b""})
+    assert shop.answer("0" * 64, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
+
+
+def test_an_error_in_an_emitter_names_the_line_of_the_kernel() -> None:
+    locs = b'{"7":["kernels/k.py",12,5]}'
+    error = CompileError("k", "spirv-vulkan1.1", "no", Loc("<kernel IR>", 7, 1))
+    assert str(source_error(error, locs)) == ("kernels/k.py:12:5: kernel k for spirv-vulkan1.1: no")
+    elsewhere = CompileError("k", "spirv-vulkan1.1", "no", Loc("<kernel IR>", 8, 1))
+    assert source_error(elsewhere, locs) is elsewhere
+
+
+class Terminal:
+    def __init__(self, terminal: bool) -> None:
+        self.text, self.terminal = "", terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        pass
+
+
+class Node:
+    def has_builder(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_one_line_that_is_rewritten() -> None:
+    stream = Terminal(True)
+    line = progress.Line(4, stream, 30)  # type: ignore[arg-type]
+    for step in ("trace one", "compile something with a very long name"):
+        line.node(Node())
+        line.command(step, None, None, None)
+    assert "\n" not in stream.text
+    assert stream.text.endswith("\r\x1b[K[ 50%] compile something with")
+    line.clear()
+    assert stream.text.endswith("\r\x1b[K")
+
+
+def test_elsewhere_each_step_is_a_line() -> None:
+    stream = Terminal(False)
+    line = progress.Line(4, stream)  # type: ignore[arg-type]
+    line.node(Node())
+    line.command("trace one", None, None, None)
+    line.clear()
+    assert stream.text == "trace one\n"
