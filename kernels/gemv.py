@@ -31,7 +31,7 @@ def gemv(
     total = f32(0)
     for c in range(lid, cols, BLOCK):
         total = fma(convert(a[base + c], f32), convert(x[c], f32), total)
-    total = block_reduce(total, add, BLOCK, SUBGROUP)
+    total = block_reduce(total, add, f32, BLOCK, SUBGROUP)
     if lid == 0:
         y[row] = convert(total, OUT)
 
