@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ..builder import Builder
 from ..core import Value
 from ..dtypes import element_of
-from . import exponential, logarithm, trigonometric
+from . import error_function, exact, exponential, gamma, hyperbolic, inverse, logarithm, power, trigonometric
 from .term import Term
 
 EXPANSIONS: dict[str, Callable[..., Term]] = {
@@ -27,6 +27,26 @@ EXPANSIONS: dict[str, Callable[..., Term]] = {
     "sin": trigonometric.sin,
     "cos": trigonometric.cos,
     "tan": trigonometric.tan,
+    "asin": inverse.asin,
+    "acos": inverse.acos,
+    "atan": inverse.atan,
+    "atan2": inverse.atan2,
+    "sinh": hyperbolic.sinh,
+    "cosh": hyperbolic.cosh,
+    "tanh": hyperbolic.tanh,
+    "asinh": hyperbolic.asinh,
+    "acosh": hyperbolic.acosh,
+    "atanh": hyperbolic.atanh,
+    "erf": error_function.erf,
+    "erfc": error_function.erfc,
+    "gamma": gamma.gamma,
+    "lgamma": gamma.lgamma,
+    "pow": power.pow,
+    "cbrt": power.cbrt,
+    "hypot": power.hypot,
+    "rsqrt": power.rsqrt,
+    "fmod": exact.fmod,
+    "ldexp": exact.ldexp,
 }
 
 

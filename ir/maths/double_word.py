@@ -87,3 +87,9 @@ def quotient(a: Term, b: Pair) -> Pair:
 def constant(model: Term, parts: tuple[float, ...]) -> Pair:
     """A constant given as its float and the rest."""
     return Pair(model.lift(parts[0]), model.lift(parts[1]))
+
+
+def add_to_float(a: Term, b: Pair) -> Pair:
+    """a + b where |a| may be less than b's high part only if it is 0."""
+    s = two_sum(a, b.high)
+    return quick_two_sum(s.high, s.low + b.low)

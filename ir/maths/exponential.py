@@ -63,10 +63,11 @@ def exp(x: Term) -> Term:
 
 def exp2_of_sum(high: Term, low: Term | None = None, factor: Term | None = None) -> Term:
     """factor * 2**(high + low), |high| limited to where the result is 0 or inf; |low| << |high|."""
-    limit = high.format.pick(160.0, 1090.0)
-    high = clamp(high, -limit, limit * 0.9375 if high.format.mantissa < 50 else 1030.0)
-    n, word = whole((high, 1), 2 * high.format.bias)
-    r = high - n if low is None else (high - n) + low
+    bounded = clamp(high, high.format.pick(-160.0, -1090.0), high.format.pick(140.0, 1030.0))
+    n, word = whole((bounded, 1), 2 * high.format.bias)
+    r = bounded - n
+    if low is not None:
+        r = r + where(bounded.ne(high), 0.0, low)
     value = polynomial(r, (1.0, *coefficients("exp2", r)))
     return scale(value if factor is None else value * factor, word)
 
@@ -85,3 +86,9 @@ def expm1(x: Term) -> Term:
     value = r.fma(r * polynomial(r, coefficients("exp", r)), r)
     total = half.fma(value, half - 0.5) * 2.0
     return where(abs(x) < form.pick(2.0**-25, 2.0**-54), x, total)
+
+
+def exp_of_sum(high: Term, low: Term, factor: Term) -> Term:
+    """factor * e**(high + low) for high in the range of e**high, |low| << 1."""
+    r, word = reduced(clamp(high, high.format.pick(-200.0, -1400.0), high.format.pick(89.0, 710.0)))
+    return scale(exp_of_reduced(r + low) * factor, word)

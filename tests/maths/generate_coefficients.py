@@ -104,48 +104,6 @@ def pair(value: mpf) -> dict[str, tuple[float, ...]]:
     return result
 
 
-def series(coefficient: Callable[[int], mpf], x: mpf, terms: int = 80) -> mpf:
-    return mp.fsum(coefficient(k) * x**k for k in range(terms))
-
-
-def rational(
-    f: Real, low: float, high: float, top: int, bottom: int, dtype: str, scale: Real, rounds: int = 25
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Numerator and denominator (constant term 1) of degrees top and bottom near f on [low, high].
-
-    The linearised problem P - f Q = 0 is solved again and again, weighted by the last Q and by the
-    last errors. The denominator is rounded first and the numerator refitted to it.
-    """
-    points = nodes(mpf(low), mpf(high), 6 * (top + bottom + 2))
-    values = [f(x) for x in points]
-    weights, q = [mpf(1)] * len(points), [mpf(1)] * len(points)
-    solution: list[mpf] = []
-    for _ in range(rounds):
-        rows = [[x**j for j in range(top + 1)] + [-v * x**j for j in range(1, bottom + 1)] for x, v in zip(points, values, strict=True)]
-        scales = [w * (scale(x) / d) ** 2 for w, x, d in zip(weights, points, q, strict=True)]
-        solution = least_squares(rows, values, scales)
-        q = [1 + mp.fsum(solution[top + j] * x**j for j in range(1, bottom + 1)) for x in points]
-        p = [mp.fsum(solution[j] * x**j for j in range(top + 1)) for x in points]
-        errors = [abs(scale(x) * (a / b - v)) for x, a, b, v in zip(points, p, q, values, strict=True)]
-        most = max(errors)
-        weights = [w * (e / most + mpf("1e-2")) for w, e in zip(weights, errors, strict=True)]
-        total = sum(weights)
-        weights = [w / total for w in weights]
-    lower = (1.0,) + tuple(to_format(c, dtype) for c in solution[top + 1 :])
-    divisors = [mp.fsum(c * x**j for j, c in enumerate(lower)) for x in points]
-    wanted = [v * d for v, d in zip(values, divisors, strict=True)]
-    upper: list[float] = []
-    while len(upper) <= top:
-        k = len(upper)
-        rows = [[x**j for j in range(k, top + 1)] for x in points]
-        best = lawson(rows, wanted, [scale(x) / d for x, d in zip(points, divisors, strict=True)], 6)
-        upper.append(to_format(best[0], dtype))
-        wanted = [v - upper[-1] * x**k for v, x in zip(wanted, points, strict=True)]
-    worst = max(abs(scale(x) * v / d) for v, x, d in zip(wanted, points, divisors, strict=True))
-    print(f"    degree {top}/{bottom}  error 2^{float(mp.log(worst, 2)):.1f}", file=sys.stderr)
-    return tuple(upper), lower
-
-
 def both(make: Callable[[str, int], tuple[float, ...]], single: int, double: int) -> dict[str, tuple[float, ...]]:
     return {"f32": make("f32", single), "f64": make("f64", double)}
 
@@ -196,9 +154,105 @@ def trigonometry() -> dict[str, dict[str, tuple[float, ...]]]:
     }
 
 
+def odd(f: Real) -> Real:
+    """(f(x) - x) / x**3 as a function of z = x*x."""
+
+    def tail(z: mpf) -> mpf:
+        x = mp.sqrt(z)
+        return (f(x) - x) / (x * z)
+
+    return tail
+
+
+def inverses() -> dict[str, dict[str, tuple[float, ...]]]:
+    tiny, edge = mpf("1e-12"), mp.tan(mp.pi / 8) + mpf("1e-3")
+    return {
+        # f(x) = x + x*z*P(z), z = x*x, for atan up to tan(pi/8), asin 1/2, sinh 1, tanh 5/8
+        "atan": both(lambda t, d: fit(odd(mp.atan), tiny, edge**2, d, t, lambda z: z), 4, 11),
+        "asin": both(lambda t, d: fit(odd(mp.asin), tiny, mpf("0.2502"), d, t, lambda z: z), 4, 11),
+        "sinh": both(lambda t, d: fit(odd(mp.sinh), tiny, mpf(1), d, t, lambda z: z), 3, 6),
+        "tanh": both(lambda t, d: fit(odd(mp.tanh), tiny, mpf("0.391"), d, t, lambda z: z), 4, 10),
+        "pi_pair": pair(mp.pi),
+    }
+
+
+def complement(t: mpf) -> mpf:
+    """(1 + 2 x) exp(x*x) erfc(x) at t = (x - 3) / (x + 3)."""
+    x = 3 * (1 + t) / (1 - t)
+    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+def errors() -> dict[str, dict[str, tuple[float, ...]]]:
+    def place(x: float) -> mpf:
+        return (mpf(x) - 3) / (mpf(x) + 3)
+
+    def slope(z: mpf) -> mpf:
+        return mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
+
+    return {
+        "erf": both(lambda t, d: fit(slope, mpf("1e-12"), 1, d, t), 6, 13),  # erf(x) = x + x*P(x*x) up to 1
+        "erfc_log2": {"f32": fit(lambda a: mp.log(mp.erfc(a), 2), 0.999, 3.931, 6, "f32", mp.erfc)},
+        "exp2_short": {"f32": fit(lambda r: (mpf(2) ** r - 1) / r, -0.5001, 0.5001, 4, "f32", lambda r: r)},
+        "erfc": {
+            "f32": fit(complement, place(0.24), place(10.2), 12, "f32"),
+            "f64": fit(complement, place(0.24), place(27.5), 26, "f64"),
+        },
+    }
+
+
+def powers() -> dict[str, dict[str, tuple[float, ...]]]:
+    edge = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) + mpf("1e-4")
+    tiny, c = mpf("1e-10"), 2 / mp.log(2)
+
+    def tail(z: mpf) -> mpf:
+        s = mp.sqrt(z)
+        return c * ((mp.atanh(s) - s) / (s * z) - mpf(1) / 3) / z
+
+    return {
+        # s = f/(2 + f), z = s*s: log2(1 + f) = c s + s*z*(c/3 + z*P(z)), c = 2/log(2)
+        "log2_tail": both(lambda t, d: fit(tail, tiny, edge**2, d, t, lambda z: z * z), 2, 6),
+        "log2_first": pair(c),
+        "log2_second": pair(c / 3),
+        "log2_e_pair": pair(1 / mp.log(2)),
+    }
+
+
+def binet(x: mpf) -> mpf:
+    return mp.loggamma(x) - ((x - 0.5) * mp.log(x) - x + mp.log(2 * mp.pi) / 2)
+
+
+def gammas() -> dict[str, dict[str, tuple[float, ...]]]:
+    def stirling(w: mpf) -> mpf:
+        return mp.exp(binet(1 / w))
+
+    def correction(v: mpf) -> mpf:
+        return binet(1 / mp.sqrt(v)) / mp.sqrt(v)
+
+    def near_two(f: mpf) -> mpf:
+        return mp.loggamma(2 + f) / f
+
+    def sine(z: mpf) -> mpf:
+        return mp.sin(mp.pi * mp.sqrt(z)) / mp.sqrt(z)
+
+    tiny = mpf("1e-9")
+    return {
+        # gamma(x) = sqrt(2 pi) x**(x - 1/2) e**-x P(1/x), x >= 4 (f64: 8)
+        "stirling": {"f32": fit(stirling, tiny, mpf(1) / 4, 4, "f32"), "f64": fit(stirling, tiny, mpf(1) / 8, 11, "f64")},
+        # log of the same, without sqrt(2 pi): P(1/x**2) / x
+        "binet": {"f32": fit(correction, tiny, mpf(1) / 16, 2, "f32"), "f64": fit(correction, tiny, mpf(1) / 64, 7, "f64")},
+        # log(gamma(2 + f)) = f * P(f), |f| <= 1/2
+        "lgamma": both(lambda t, d: fit(near_two, mpf("-0.5"), mpf("0.5"), d, t, lambda f: 1 / near_two(f)), 8, 18),
+        # sin(pi r) = r * P(r*r), |r| <= 1/2
+        "sinpi": both(lambda t, d: fit(sine, tiny, mpf("0.25"), d, t, lambda z: 1 / sine(z)), 5, 9),
+    }  # fmt: skip
+
+
+FAMILIES = (exponentials, logarithms, trigonometry, inverses, errors, powers, gammas)
+
+
 def main() -> None:
     tables: dict[str, dict[str, tuple[float, ...]]] = {}
-    for family in (exponentials, logarithms, trigonometry):
+    for family in FAMILIES:
         print(family.__name__, file=sys.stderr)
         tables |= family()
     lines = [
