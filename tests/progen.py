@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from progen_blocks import ATOMIC_KINDS, Blocks, Memory, Place
-from progen_values import TAME
 
 from gristmill.ir.builder import Builder
 from gristmill.ir.core import Kernel, Param, Region, Value, renumber
 from gristmill.ir.dtypes import DTYPES, Access, DType, MemType, Space, i32, u32
 from gristmill.ir.text import print_kernel
+from progen_blocks import ATOMIC_KINDS, Blocks, Memory, Place
+from progen_values import TAME
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from progen_values import Values
-
 from gristmill.ir.core import Value
 from gristmill.ir.dtypes import DType, Type, VectorType, bool_, element_of, i32, u32, u64
+from progen_values import Values
 
 ATOMIC_KINDS = ("add", "min", "max", "and", "or", "xor")
 
@@ -255,7 +254,7 @@ class Blocks(Values):
             if self.memory.shared_sums:
                 ways.append(self.shared_add_up)
             if self.subgroup:
-                ways.append(self.subgroup_op)
+                ways.extend([self.subgroup_ops] * 3)
             if depth > 0:
                 ways.extend([lambda: self.uniform_loop(depth), lambda: self.uniform_if(depth)])
             self.choose(ways)()
@@ -311,9 +310,10 @@ class Blocks(Values):
             regions.append(built.region)
         self.scope.extend(b.op("if", (condition,), {}, types, tuple(regions)).results)
 
-    def subgroup_op(self) -> None:
-        way = self.choose((self._vote, self._reduction, self._shuffle))
-        self.scope.append(way())
+    def subgroup_ops(self) -> None:
+        for way in (self._vote, self._reduction, self._shuffle):
+            if self.chance(0.7):
+                self.scope.append(way())
 
     def _vote(self) -> Value:
         b, name = self.b, self.choose(("any", "all", "ballot", "elect"))

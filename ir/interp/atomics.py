@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core import Op
+from ..core import Op, Value
 from .frame import Array, Frame, widen
 from .memory import Access, Memory, note
 from .report import ProblemKind
@@ -40,7 +40,7 @@ def compare_exchange(machine: Machine, frame: Frame, op: Op) -> None:
     _update(machine, frame, op, "compare_exchange", op.operands[2:])
 
 
-def _update(machine: Machine, frame: Frame, op: Op, kind: str, operands: tuple) -> None:
+def _update(machine: Machine, frame: Frame, op: Op, kind: str, operands: tuple[Value, ...]) -> None:
     memory = machine.memories[op.operands[0].id]
     access = Access(machine, frame, op, memory, 1)
     cells, chosen = access.spread(frame.size)
@@ -109,7 +109,7 @@ def _combined(kind: str, old: Array, values: list[Array]) -> Array:
         word = f"u{old.dtype.itemsize}"
         same = old.view(word) == np.ascontiguousarray(values[0]).view(word)
         return np.where(same, values[1], old)
-    return COMBINE[kind](old, values[0])
+    return np.asarray(COMBINE[kind](old, values[0]))
 
 
 def _one_cell(data: Array, cell: int, kind: str, values: list[Array], old: Array) -> None:

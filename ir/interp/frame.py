@@ -97,7 +97,7 @@ class Merger:
     def positions(self, of: Array, within: Array) -> Array:
         """Where the invocations `of` stand within the list `within`."""
         self.place[within] = np.arange(len(within))
-        return self.place[of]
+        return np.asarray(self.place[of])
 
     def merge(self, exits: Sequence[Exit]) -> Exit:
         """One exit for all; exits do not share invocations."""

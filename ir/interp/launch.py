@@ -14,7 +14,7 @@ from ..dtypes import Space
 from .frame import Array
 from .machine import Machine, array_bytes, used_values
 from .memory import Memory
-from .races import RaceTable
+from .races import MANY, RaceTable
 from .report import InterpOptions, Recorder, Report
 from .values import from_bits
 
@@ -74,6 +74,8 @@ def _check_launch(kernel: Kernel, args: Sequence[Argument], grid: tuple[int, int
     if len(args) != len(kernel.params):
         names = ", ".join(p.name for p in kernel.params)
         raise TypeError(f"{where} takes {len(kernel.params)} arguments ({names}), got {len(args)}")
+    if kernel.workgroup_count >= MANY:
+        raise ValueError(f"{where}: a workgroup has fewer than {MANY} invocations here")
     if len(grid) != 3 or any(n < 0 for n in grid):
         raise ValueError(f"{where}: the grid is three counts of workgroups, got {grid!r}")
 

@@ -13,7 +13,7 @@ from . import atomics, control, debug, memory, subgroups
 from .frame import Array, Exits, Frame, Merger
 from .races import LANE_BITS
 from .report import InterpOptions, ProblemKind, Recorder
-from .values import SHAPES, settle
+from .values import SHAPES, int_attr, settle
 
 Handler = Callable[["Machine", Frame, Op], None]
 
@@ -96,7 +96,7 @@ class Machine:
         """The stamps of the invocations for race tables."""
         if frame.size == self.size:
             return self._keys
-        return self._keys[frame.lanes]
+        return np.asarray(self._keys[frame.lanes])
 
     def _new_epochs(self, groups: Array) -> None:
         """Start a new epoch of these workgroups: what was done before does not conflict."""
@@ -200,9 +200,7 @@ def _alloc(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _assert(machine: Machine, frame: Frame, op: Op) -> None:
     if not frame.get(op.operands[0].id).all():
-        site = op.attr("site")
-        assert isinstance(site, int)
-        machine.recorder.faults.add(site)
+        machine.recorder.faults.add(int_attr(op, "site"))
 
 
 def _shape(machine: Machine, frame: Frame, op: Op) -> None:

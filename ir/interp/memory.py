@@ -156,7 +156,7 @@ def _watch_load(machine: Machine, frame: Frame, op: Op, access: Access) -> None:
         fresh = ~memory.written[cells]
         if fresh.any():
             at = np.flatnonzero(fresh.reshape(len(cells), -1).any(axis=1))
-            who = np.arange(frame.size)[chosen][at[0]]
+            who = int(np.arange(frame.size)[chosen][at[0]])
             machine.recorder.add(
                 ProblemKind.UNWRITTEN_READ,
                 op,

@@ -11,14 +11,14 @@ import numpy as np
 
 from .frame import Array
 
-LANE_BITS = 16
+LANE_BITS = 20
 MANY = (1 << LANE_BITS) - 1  # in the place of an invocation: several have read
 
 
 def foreign(stamp: Array, key: Array) -> Array:
     """Whether a stamp is of the same epoch, but by another invocation."""
     difference = stamp ^ key
-    return (difference > 0) & (difference <= MANY)
+    return np.asarray((difference > 0) & (difference <= MANY))
 
 
 class RaceTable:

@@ -85,7 +85,7 @@ class Grid:
 
     def pick(self, table: Array) -> Array:
         """The entry of each invocation."""
-        return table[self.row, self.lane]
+        return np.asarray(table[self.row, self.lane])
 
 
 def _operand(frame: Frame, op: Op, number: int = 0) -> Array:
@@ -100,7 +100,7 @@ def reduce(machine: Machine, frame: Frame, op: Op, grid: Grid) -> Array:
     while step > 1:
         step //= 2
         table = settle(COMBINE[kind](table[:, :step], table[:, step:], out=dtype), dtype)
-    return table[grid.row, 0]
+    return np.asarray(table[grid.row, 0])
 
 
 def scan(machine: Machine, frame: Frame, op: Op, grid: Grid) -> Array:
@@ -118,7 +118,7 @@ def scan(machine: Machine, frame: Frame, op: Op, grid: Grid) -> Array:
 
 
 def _from_lane(grid: Grid, value: Array, lane: Array) -> Array:
-    return grid.table(value, 0)[grid.row, lane]
+    return np.asarray(grid.table(value, 0)[grid.row, lane])
 
 
 def shuffle(machine: Machine, frame: Frame, op: Op, grid: Grid) -> Array:
@@ -153,18 +153,21 @@ def ballot(machine: Machine, frame: Frame, op: Op, grid: Grid) -> Array:
     votes = grid.table(_operand(frame, op), 0)
     word = register_type(element_of(op.result.type)).type
     places = np.arange(grid.size, dtype=word) % word(np.dtype(word).itemsize * 8)
-    return np.bitwise_or.reduce(votes.astype(word) << places, axis=1)[grid.row]
+    words = np.bitwise_or.reduce(votes.astype(word) << places, axis=1)
+    return np.asarray(words[grid.row])
 
 
 def vote(machine: Machine, frame: Frame, op: Op, grid: Grid) -> Array:
     """Whether any, or all, of the present votes are true."""
     if op.name == "subgroup_any":
-        return grid.table(_operand(frame, op), 0).any(axis=1)[grid.row]
-    return grid.table(_operand(frame, op), 1).all(axis=1)[grid.row]
+        found = np.any(grid.table(_operand(frame, op), 0), axis=1)
+    else:
+        found = np.all(grid.table(_operand(frame, op), 1), axis=1)
+    return np.asarray(np.asarray(found)[grid.row])
 
 
 def elect(machine: Machine, frame: Frame, op: Op, grid: Grid) -> Array:
-    return grid.lane == 0
+    return np.asarray(grid.lane == 0)
 
 
 KINDS: dict[str, Callable[[Machine, Frame, Op, Grid], Array]] = {

@@ -51,11 +51,15 @@ def reinterpret(value: Array, source: Type, target: Type) -> Array:
     return decode(cells, element_of(target))
 
 
+def int_attr(op: Op, name: str) -> int:
+    """An attribute that is an integer."""
+    value = op.attr(name)
+    assert isinstance(value, int)
+    return value
+
+
 def _const(frame: Frame, op: Op) -> Array:
-    bits, dtype = op.attr("bits"), op.result.type
-    assert isinstance(bits, int)
-    assert isinstance(dtype, DType)
-    return from_bits(bits, dtype)
+    return from_bits(int_attr(op, "bits"), element_of(op.result.type))
 
 
 def _vector(frame: Frame, op: Op) -> Array:
@@ -68,14 +72,14 @@ def _splat(frame: Frame, op: Op) -> Array:
 
 
 def _extract(frame: Frame, op: Op) -> Array:
-    return frame.get(op.operands[0].id)[:, op.attr("lane")]
+    return frame.get(op.operands[0].id)[:, int_attr(op, "lane")]
 
 
 def _insert(frame: Frame, op: Op) -> Array:
     vector, part = (frame.get(v.id) for v in op.operands)
     size = max(len(vector), len(part))
     result = np.array(np.broadcast_to(vector, (size, vector.shape[1])))
-    result[:, op.attr("lane")] = part
+    result[:, int_attr(op, "lane")] = part
     return result
 
 
@@ -85,7 +89,7 @@ def _shuffle(frame: Frame, op: Op) -> Array:
     both = [np.broadcast_to(v, (size, v.shape[1])) for v in (a, b)]
     lanes = op.attr("lanes")
     assert isinstance(lanes, tuple)
-    return np.concatenate(both, axis=1)[:, list(lanes)]
+    return np.concatenate(both, axis=1)[:, np.array(lanes, np.intp)]
 
 
 def _bitcast(frame: Frame, op: Op) -> Array:
