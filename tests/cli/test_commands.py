@@ -1,0 +1,147 @@
+"""The `gristmill` command: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from gristmill.cli.main import main
+from gristmill.cli.table import milliseconds, table
+from gristmill.store.bundle import Entry, write_bundle
+from gristmill.store.manifest import Manifest, ParamInfo
+
+IR = """\
+kernel unknown f32
+param x: f32 buffer read
+workgroup 64 1 1
+index i32
+body(%x.0: buffer<f32,read>) {
+  return
+}
+"""
+MANIFEST = Manifest(
+    kernel="unknown",
+    specialization="f32",
+    target="interp-kir",
+    entry="unknown",
+    params=(ParamInfo("x", "buffer", "f32"),),
+    workgroup=(64, 1, 1),
+    index="i32",
+    key="0" * 64,
+    sha256=hashlib.sha256(IR.encode()).hexdigest(),
+    size=len(IR),
+    grid=(1, 1, 1),
+)
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A bundle with one kernel that no family knows."""
+    file = tmp_path / "interp-kir/unknown/f32.kir"
+    file.parent.mkdir(parents=True)
+    file.write_text(IR)
+    file.with_suffix(".json").write_text(MANIFEST.to_json())
+    write_bundle(tmp_path, [Entry(MANIFEST, "interp-kir/unknown/f32.kir")])
+    return tmp_path
+
+
+def test_inspect_lists_a_bundle(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(bundle)]) == 0
+    out = capsys.readouterr().out
+    assert "unknown  f32             interp-kir" in out
+    assert f"interp-kir: 1 artifacts, {len(IR)} bytes" in out
+
+
+def test_inspect_shows_manifest_and_code(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(bundle / "interp-kir/unknown/f32.kir")]) == 0
+    out = capsys.readouterr().out
+    assert "x: f32 buffer read" in out
+    assert IR.strip() in out
+
+
+def test_inspect_as_json_is_the_manifest(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(bundle / "interp-kir/unknown/f32.kir")
+    assert main(["inspect", path, "--json"]) == 0
+    assert Manifest.from_json(capsys.readouterr().out) == MANIFEST
+
+
+def test_inspect_of_a_damaged_artifact_says_so(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = bundle / "interp-kir/unknown/f32.kir"
+    path.write_text(IR.replace("64", "32"))
+    assert main(["inspect", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert MANIFEST.sha256 in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["inspect nowhere", "check cpu --bundle nowhere"])
+def test_what_does_not_exist_is_one_line_and_status_2(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command.split()) == 2
+    err = capsys.readouterr().err
+    assert "nowhere" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_an_unknown_device_names_the_known_ones(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "gpu", "--bundle", str(bundle)]) == 2
+    assert "one of cpu, interp, null, vulkan" in capsys.readouterr().err
+
+
+def test_a_check_without_a_reference_is_no_pass(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "interp", "--bundle", str(bundle), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["passed"] is False
+    assert report["counts"] == {"unchecked": 1}
+
+
+def test_a_check_of_an_unknown_kernel_names_those_of_the_bundle(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "interp", "--bundle", str(bundle), "--kernel", "sofmax"]) == 2
+    assert "it has unknown" in capsys.readouterr().err
+
+
+def test_an_empty_bundle_has_nothing_to_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_bundle(tmp_path, [])
+    assert main(["check", "interp", "--bundle", str(tmp_path)]) == 1
+    assert "nothing was checked" in capsys.readouterr().out
+
+
+def test_devices_lists_every_driver(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"cpu", "interp", "null"} <= {device["device"] for device in found}
+    assert any(device["device"].startswith("vulkan") for device in found)
+    assert all(device["missing"] or "limits" in device["capabilities"] for device in found)
+
+
+def test_devices_for_readers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "--long"]) == 0
+    out = capsys.readouterr().out
+    assert "device" in out
+    assert "features" in out
+
+
+def test_a_table_is_aligned() -> None:
+    assert table([["a", "b"], ["long", "1"], ["x", "12"]], right=(1,)) == (
+        "a      b\nlong   1\nx     12"
+    )
+    assert [milliseconds(s) for s in (1e-4, 1.5e-3, 0.25, 3.0)] == [
+        "0.10 ms",
+        "1.50 ms",
+        "250 ms",
+        "3000 ms",
+    ]
