@@ -74,6 +74,8 @@ def binary(e: Emitter, op: Op) -> int:
 def bitwise(e: Emitter, op: Op) -> int:
     t = op.result.type
     table = _LOGIC if element_of(t).is_bool else _BITS
+    if op.name == "and" and any(e.constants.get(v.id, -1) >> 31 == 0 for v in op.operands):
+        e.small.add(op.result.id)
     return e.ins(table[op.name], e.type(t), *e.operands(op))
 
 
@@ -135,14 +137,18 @@ def sign(e: Emitter, op: Op) -> int:
 def least(e: Emitter, op: Op) -> int:
     """min and max; a NaN loses, which the N forms promise."""
     t = op.result.type
-    dtype, lesser = element_of(t), op.name == "min"
+    return least_of(e, t, op.name == "min", *e.operands(op))
+
+
+def least_of(e: Emitter, t: Type, lesser: bool, a: int, b: int) -> int:
+    """The lesser (or greater) of two values of type `t`."""
+    dtype = element_of(t)
     if dtype.is_float:
-        function = Glsl.N_MIN if lesser else Glsl.N_MAX
-    elif dtype.is_signed:
+        return e.glsl(e.type(t), Glsl.N_MIN if lesser else Glsl.N_MAX, a, b)
+    if dtype.is_signed:
         function = Glsl.S_MIN if lesser else Glsl.S_MAX
-    else:
-        function = Glsl.U_MIN if lesser else Glsl.U_MAX
-    return e.glsl(e.type(t), function, *e.operands(op))
+        return e.signed_glsl(function, dtype.bits, lanes_of(t), a, b)
+    return e.glsl(e.type(t), Glsl.U_MIN if lesser else Glsl.U_MAX, a, b)
 
 
 def compare(e: Emitter, op: Op) -> int:

@@ -47,9 +47,12 @@ def convert(e: Emitter, op: Op) -> int:
     if target.is_bool:
         return _to_bool(e, x, source, lanes)
     if source.is_int:
-        return _int_to_int(e, x, source, target, lanes) if target.is_int else _int_to_float(
-            e, x, source, target, lanes
-        )
+        if target.is_int:
+            if not source.is_signed and source.bits < 32:
+                e.small.add(op.result.id)
+            return _int_to_int(e, x, source, target, lanes)
+        small = source.bits < 32 or op.operands[0].id in e.small
+        return _int_to_float(e, x, source, target, lanes, small=small)
     if target.is_int:
         return _float_to_int(e, x, source, target, lanes)
     return _float_to_float(e, x, source, target, lanes)
@@ -84,15 +87,31 @@ def _int_to_int(e: Emitter, x: int, source: DType, target: DType, lanes: int) ->
 # integer to float
 
 
-def _int_to_float(e: Emitter, x: int, source: DType, target: DType, lanes: int) -> int:
+def _int_to_float(
+    e: Emitter, x: int, source: DType, target: DType, lanes: int, *, small: bool
+) -> int:
     if source.bits < 32:
         x = e.ins(S.S_CONVERT if source.is_signed else S.U_CONVERT, e.ints(32, lanes), x)
     if target.bits >= 32:
-        opcode = S.CONVERT_S_TO_F if source.is_signed else S.CONVERT_U_TO_F
-        return e.ins(opcode, e.floats(target.bits, lanes), x)
+        real = e.floats(target.bits, lanes)
+        if source.is_signed:
+            return e.signed_to_float(real, x, max(source.bits, 32), lanes)
+        if target == f32 and source.bits == 32 and not small:
+            return _word_to_f32(e, x, lanes)
+        return e.ins(S.CONVERT_U_TO_F, real, x)
     # To 16 bits: first an f32 rounded to odd, so that the second rounding is the only one.
     odd = _odd_f32(e, x, source, lanes)
     return _float_to_float(e, odd, f32, target, lanes)
+
+
+def _word_to_f32(e: Emitter, x: int, lanes: int) -> int:
+    """A u32 by its halves, rounded once: SwiftShader rounds values from 2**31 on wrongly."""
+    t, real = e.ints(32, lanes), e.floats(32, lanes)
+    upper = e.ins(S.SHIFT_RIGHT_LOGICAL, t, x, e.int_const(16, 32, lanes))
+    lower = e.ins(S.BITWISE_AND, t, x, e.int_const(0xFFFF, 32, lanes))
+    high, low = (e.ins(S.CONVERT_U_TO_F, real, half) for half in (upper, lower))
+    scaled = e.ins(S.F_MUL, real, high, e.float_const(65536.0, 32, lanes))
+    return e.ins(S.F_ADD, real, scaled, low)
 
 
 def _odd_f32(e: Emitter, x: int, source: DType, lanes: int) -> int:
@@ -100,7 +119,9 @@ def _odd_f32(e: Emitter, x: int, source: DType, lanes: int) -> int:
     t, flags = e.ints(bits, lanes), e.bools(lanes)
     real = e.floats(32, lanes)
     if source.bits < 32:  # exact
-        return e.ins(S.CONVERT_S_TO_F if source.is_signed else S.CONVERT_U_TO_F, real, x)
+        if source.is_signed:
+            return e.signed_to_float(real, x, 32, lanes)
+        return e.ins(S.CONVERT_U_TO_F, real, x)
     magnitude, negative = x, 0
     if source.is_signed:
         negative = e.ins(S.S_LESS_THAN, flags, x, e.int_const(0, bits, lanes))
@@ -140,7 +161,6 @@ def _float_to_int(e: Emitter, x: int, source: DType, target: DType, lanes: int) 
     x = _widen_float(e, x, source, lanes)
     real, flags = e.floats(bits, lanes), e.bools(lanes)
     zero = e.float_const(0.0, bits, lanes)
-    opcode = S.CONVERT_F_TO_S if target.is_signed else S.CONVERT_F_TO_U
     low, high = float(target.min), float(target.max + 1)
     above = e.ins(S.F_ORD_GREATER_THAN, flags, x, e.float_const(low, bits, lanes))
     below = e.ins(S.F_ORD_LESS_THAN, flags, x, e.float_const(high, bits, lanes))
@@ -148,7 +168,10 @@ def _float_to_int(e: Emitter, x: int, source: DType, target: DType, lanes: int) 
     safe = e.ins(S.SELECT, real, inside, x, zero)
     wide = max(target.bits, 32)
     t = e.ints(wide, lanes)
-    result = e.ins(opcode, t, safe)
+    if target.is_signed:
+        result = e.float_to_signed(safe, wide, lanes)
+    else:
+        result = e.ins(S.CONVERT_F_TO_U, t, safe)
     over = e.ins(S.F_ORD_GREATER_THAN_EQUAL, flags, x, e.float_const(high, bits, lanes))
     result = e.ins(S.SELECT, t, over, e.int_const(target.max, wide, lanes), result)
     if target.is_signed:

@@ -1,6 +1,8 @@
 """The state of one emission and the words that every lowering uses.
 
-Values of kernel IR live in SPIR-V registers so: integers as unsigned integers of their width,
+Values of kernel IR live in SPIR-V registers so: integers as unsigned integers of their width (an
+instruction says where the sign matters; the few that SPIRV-Tools' optimizer, which some drivers
+run, folds by the sign of the type instead get signed operands),
 bool as OpTypeBool, f16/f32/f64 as themselves, and bf16 as an f32 that holds a bf16 exactly.
 """
 
@@ -29,6 +31,7 @@ class Emitter:
         self.requires: set[str] = set()
         self.values: dict[int, int] = {}
         self.constants: dict[int, int] = {}  # bit patterns of values that are constants
+        self.small: set[int] = set()  # values known to be below 2**31
         self.variables: list[int] = []
         self.prologue: list[int] = []  # loads that stand in the entry block, before the code
         self.code: list[int] = []
@@ -105,6 +108,26 @@ class Emitter:
 
     def bools(self, lanes: int = 1) -> int:
         return self.module.vector_type(self.module.bool_, lanes)
+
+    def through_signed(self, value: int, bits: int, lanes: int) -> int:
+        """An integer as a signed one, for instructions that optimizers fold by their type's sign."""
+        signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
+        return self.ins(S.BITCAST, signed, value)
+
+    def signed_glsl(self, function: int, bits: int, lanes: int, *operands: int) -> int:
+        """An instruction of GLSL.std.450 on signed integers."""
+        signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
+        values = [self.ins(S.BITCAST, signed, v) for v in operands]
+        return self.ins(S.BITCAST, self.ints(bits, lanes), self.glsl(signed, function, *values))
+
+    def signed_to_float(self, type_: int, value: int, bits: int, lanes: int) -> int:
+        """OpConvertSToF."""
+        return self.ins(S.CONVERT_S_TO_F, type_, self.through_signed(value, bits, lanes))
+
+    def float_to_signed(self, value: int, bits: int, lanes: int) -> int:
+        """OpConvertFToS."""
+        signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
+        return self.ins(S.BITCAST, self.ints(bits, lanes), self.ins(S.CONVERT_F_TO_S, signed, value))
 
     # constants
 

@@ -88,8 +88,11 @@ def shift(e: Emitter, op: Op) -> int:
     constant = e.constants.get(op.operands[1].id)
     if constant is None:
         count = n.do(S.BITWISE_AND, count, n.const(dtype.bits - 1))
-    elif constant >= dtype.bits:
-        count = n.const(constant % dtype.bits)
+    else:
+        if constant >= dtype.bits:
+            count = n.const(constant % dtype.bits)
+        if opcode == S.SHIFT_RIGHT_LOGICAL and constant % dtype.bits:
+            e.small.add(op.result.id)
     return n.do(opcode, a, count)
 
 

@@ -13,12 +13,13 @@ from collections.abc import Callable
 
 from ...ir.core import Op
 from ...ir.dtypes import DType, Type, element_of, f16, lanes_of
+from .arithmetic import least_of
 from .conversions import round_bf16
 from .emitter import Emitter
 from .ids import Ids
 from .integer import Ints
 from .memory import bool_word
-from .opcodes import BuiltIn, Cap, Glsl, Scope
+from .opcodes import BuiltIn, Cap, Scope
 from .opcodes import Op as S
 
 REDUCE, INCLUSIVE, EXCLUSIVE = 0, 1, 2
@@ -233,15 +234,9 @@ class Subgroups:
         return e.ins(S.SELECT, e.type(t), there, moved, identity)
 
     def combine(self, kind: str, t: Type, a: int, b: int) -> int:
-        e, dtype, type_ = self.e, element_of(t), self.e.type(t)
         if kind in _LANE_INT:
-            return e.ins(_LANE_INT[kind], type_, a, b)
-        lesser = kind == "min"
-        if dtype.is_float:
-            return e.glsl(type_, Glsl.N_MIN if lesser else Glsl.N_MAX, a, b)
-        if dtype.is_signed:
-            return e.glsl(type_, Glsl.S_MIN if lesser else Glsl.S_MAX, a, b)
-        return e.glsl(type_, Glsl.U_MIN if lesser else Glsl.U_MAX, a, b)
+            return self.e.ins(_LANE_INT[kind], self.e.type(t), a, b)
+        return least_of(self.e, t, kind == "min", a, b)
 
     # votes
 
