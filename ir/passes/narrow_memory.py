@@ -70,7 +70,7 @@ def load(w: Narrower, op: Op) -> None:
         return
     source = w.value(memory)
     raw = w.b.op("load", (source, index), dict(op.attrs), None).result
-    if element_of(source.type) != element:
+    if place is not None:
         w.set(result, _from_cell(w, raw, element))
     elif raw.type != (w.types(result.type) or (result.type,))[0]:
         w.set(result, w.wide.cast(raw, w.held[element.name]))
@@ -88,7 +88,7 @@ def store(w: Narrower, op: Op) -> None:
         return
     target = w.value(memory)
     new = element_of(target.type)
-    if new != element and isinstance(memory.type, MemType) and memory.type.space is Space.BUFFER:
+    if place is not None:
         value = w.wide.cast(to_pattern(w, value, element), new)
     else:
         value = w.wide.cast(value, new)
