@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.dtypes import DType, f32, f64, u64, unsigned
+from ...ir.dtypes import DType, bf16, f32, f64, u64, unsigned
 from . import integer
 from .convert import Converter
 from .text import Function
@@ -206,8 +206,10 @@ class Arithmetic:
         return self.converter.narrow(out, wide, t.dtype)
 
     def _narrow_fma(self, t: Ty, operands: Sequence[str]) -> str:
-        """16-bit operands: product exact in f32, sum exact or odd-rounded through f64."""
+        """bf16 rounds through f32, as the op table's meaning does; f16 once, through f64."""
         f, s, d = self.f, t.of(f32), t.of(f64)
+        if t.dtype == bf16:
+            return self.converter.narrow(self._fma(s, operands), s, bf16)
         a, b, c = (f.value(f"fpext {s.text} {x} to {d.text}") for x in operands)
         total = f.value(f"fadd {d.text} {f.value(f'fmul {d.text} {a}, {b}')}, {c}")
         return self.converter.convert(total, d, t.dtype)

@@ -17,7 +17,8 @@ def _safe_divisor(f: Function, t: Ty, a: str, b: str) -> str:
     if t.dtype.is_signed:
         least = f.value(f"icmp eq {t.text} {a}, {t.const(t.dtype.min)}")
         minus = f.value(f"icmp eq {t.text} {b}, {t.const(-1)}")
-        bad = f.value(f"or {t.wrap('i1')} {bad}, {f.value(f'and {t.wrap("i1")} {least}, {minus}')}")
+        wraps = f.value(f"and {t.wrap('i1')} {least}, {minus}")
+        bad = f.value(f"or {t.wrap('i1')} {bad}, {wraps}")
     return _pick(f, t, bad, t.const(1), b)
 
 
@@ -50,7 +51,8 @@ def floordiv(f: Function, t: Ty, a: str, b: str, divisor: int | None) -> str:
         return q
     r = f.value(f"sub {t.text} {a}, {f.value(f'mul {t.text} {q}, {b}')}")
     below = _differs(f, t, r, b)
-    return f.value(f"add {t.text} {q}, {f.value(f'sext {t.wrap("i1")} {below} to {t.text}')}")
+    one_less = f.value(f"sext {t.wrap('i1')} {below} to {t.text}")
+    return f.value(f"add {t.text} {q}, {one_less}")
 
 
 def _differs(f: Function, t: Ty, r: str, b: str) -> str:

@@ -54,7 +54,7 @@ def _compile(ir: str, machine: Machine, finish: Any) -> Any:
 
 def _optimize(binding: Any, target: Any, module: Any) -> None:
     # The code is vectorised already: LLVM's own vectorisers have nothing to find.
-    options = binding.create_pipeline_tuning_options(speed_level=1, size_level=0)
+    options = binding.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_interleaving = False

@@ -1,0 +1,168 @@
+"""Emitting regions: the dispatch from ops to their code."""
+
+from __future__ import annotations
+
+from ...ir.core import Op, Region, const_value
+from ...ir.dtypes import DType, element_of, lanes_of
+from ...ir.ops import ROWS, Effect
+from ..llvm.arithmetic import ELEMENTWISE, Unsupported
+from ..llvm.types import constant
+from . import atomics, control, memory, subgroup
+from .identity import emit_id
+from .lanes import BASE, SCALAR, VECTOR
+from .lowering import Lowering
+
+
+def emit_region(x: Lowering, region: Region) -> Op:
+    """Emit all ops but the terminator, which is returned."""
+    for op in region.ops[:-1]:
+        if not x.f.open:
+            break  # control has left: what follows is dead
+        emit_op(x, op)
+    return region.terminator
+
+
+def emit_op(x: Lowering, op: Op) -> None:
+    """Emit one op that is no terminator."""
+    match op.name:
+        case "const":
+            dtype = op.result.type
+            bits = op.attr("bits")
+            assert isinstance(dtype, DType) and isinstance(bits, int)
+            x.lanes.set(op.result, constant(bits, dtype))
+        case "load":
+            memory.emit_load(x, op)
+        case "store":
+            memory.emit_store(x, op)
+        case "alloc":
+            memory.emit_alloc(x, op)
+        case "atomic" | "compare_exchange":
+            atomics.emit_atomic(x, op)
+        case "assert":
+            atomics.emit_assert(x, op)
+        case "if" | "switch" | "for" | "while":
+            control.emit_control(x, op)
+        case "barrier":
+            pass  # the invocations between two barriers run in one piece
+        case "fence":
+            _fence(x, op)
+        case "vector" | "splat" | "extract" | "insert" | "shuffle":
+            _rearrange(x, op)
+        case _ if op.name in ELEMENTWISE:
+            _elementwise(x, op)
+        case _:
+            _other(x, op)
+
+
+def _other(x: Lowering, op: Op) -> None:
+    effect = ROWS[op.name].effect
+    if effect is Effect.ID:
+        emit_id(x, op)
+    elif effect is Effect.CONVERGENT:
+        subgroup.emit_subgroup(x, op)
+    elif effect is not Effect.DEBUG:
+        raise x.fail(op, f"op {op.name} has no code here: legalize should have expanded it")
+
+
+def _fence(x: Lowering, op: Op) -> None:
+    scope = 'syncscope("singlethread") ' if op.attr("scope") == "workgroup" else ""
+    x.f.do(f"fence {scope}{op.attr('order')}")
+
+
+def _elementwise(x: Lowering, op: Op) -> None:
+    value = op.result
+    # A consecutive result is computed on bases; so is a comparison that all lanes answer alike.
+    form = SCALAR if x.lanes.form(value) != VECTOR else VECTOR
+    if op.name == "bitcast" and lanes_of(value.type) != lanes_of(op.operands[0].type):
+        _bitcast_lanes(x, op, form)
+        return
+    divisor = _divisor(x, op)
+    # What a select chooses has the type of the result; every other op that of its first operand.
+    t = x.lanes.type_in(op.operands[1 if op.name == "select" else 0], form)
+    dtype = element_of(value.type)
+    wraps = ""
+    if value.id in x.analysis.no_wrap and op.name in ("add", "sub", "mul") and dtype.is_int:
+        wraps = "nsw" if dtype.is_signed else "nuw"
+    types = [element_of(v.type) for v in op.operands]
+    parts = []
+    for n in range(lanes_of(value.type)):
+        args = [x.lanes.get(v, form, n if lanes_of(v.type) > 1 else 0) for v in op.operands]
+        if op.name == "select":
+            parts.append(_select(x, op, form, args))
+            continue
+        try:
+            parts.append(x.arith.op(op.name, t, args, dtype, types, divisor, wraps))
+        except Unsupported as error:
+            raise x.fail(op, str(error)) from error
+    x.lanes.set(value, *parts)
+
+
+def _select(x: Lowering, op: Op, form: str, args: list[str]) -> str:
+    t, condition = x.lanes.type_in(op.operands[1], form), op.operands[0]
+    if lanes_of(condition.type) == 1 and x.lanes.form(condition) == SCALAR:
+        return x.f.value(f"select i1 {x.lanes.scalar(condition)}, {t.text} {args[1]}, {t.text} {args[2]}")
+    return x.f.value(f"select {t.wrap('i1')} {args[0]}, {t.text} {args[1]}, {t.text} {args[2]}")
+
+
+def _divisor(x: Lowering, op: Op) -> int | None:
+    if op.name not in ("floordiv", "mod"):
+        return None
+    source = x.defs.get(op.operands[1].id)
+    if source is not None and source.name == "splat":
+        source = x.defs.get(source.operands[0].id)
+    return int(const_value(source)) if source is not None and source.name == "const" else None
+
+
+def _bitcast_lanes(x: Lowering, op: Op, form: str) -> None:
+    """A bitcast between vectors of different lane counts: through the integer of the whole."""
+    f, source, target = x.f, op.operands[0], op.result
+    a, b = (x.lanes.type_in(v, form) for v in (source, target))
+    total = a.dtype.bits * lanes_of(source.type)
+    whole = a.wrap(f"i{total}")
+    word = f"{a.literal('0', f'i{total}')}"
+    small = a.wrap(f"i{a.dtype.bits}")
+    for n, part in enumerate(x.lanes.parts(source, form)):
+        bits = f.value(f"bitcast {a.text} {part} to {small}")
+        if a.dtype.bits < total:
+            bits = f.value(f"zext {small} {bits} to {whole}")
+            bits = f.value(f"shl {whole} {bits}, {a.literal(str(n * a.dtype.bits), f'i{total}')}")
+        word = f.value(f"or {whole} {word}, {bits}")
+    parts = []
+    small = b.wrap(f"i{b.dtype.bits}")
+    for n in range(lanes_of(target.type)):
+        bits = word
+        if b.dtype.bits < total:
+            bits = f.value(f"lshr {whole} {word}, {b.literal(str(n * b.dtype.bits), f'i{total}')}")
+            bits = f.value(f"trunc {whole} {bits} to {small}")
+        parts.append(f.value(f"bitcast {small} {bits} to {b.text}"))
+    x.lanes.set(target, *parts)
+
+
+def _rearrange(x: Lowering, op: Op) -> None:
+    """Ops on a kernel's own vectors only rename components."""
+    value = op.result
+    form = VECTOR if x.lanes.form(value) == VECTOR else SCALAR
+    assert x.lanes.form(value) != BASE
+    operands = [x.lanes.parts(v, form) for v in op.operands]
+    match op.name:
+        case "vector":
+            parts = [p for (p,) in operands]
+        case "splat":
+            parts = operands[0] * lanes_of(value.type)
+        case "extract":
+            parts = [operands[0][_lane(op)]]
+        case "insert":
+            parts = list(operands[0])
+            parts[_lane(op)] = operands[1][0]
+        case _:
+            chosen = op.attr("lanes")
+            assert isinstance(chosen, tuple)
+            both = operands[0] + operands[1]
+            parts = [both[n] for n in chosen if isinstance(n, int)]
+    x.lanes.set(value, *parts)
+
+
+def _lane(op: Op) -> int:
+    lane = op.attr("lane")
+    assert isinstance(lane, int)
+    return lane

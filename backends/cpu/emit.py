@@ -1,0 +1,83 @@
+"""From kernel IR to a shared object for a host CPU.
+
+The artifact exports `void NAME(const uint64_t *args, uint32_t first, uint32_t last, void *scratch)`:
+it runs the workgroups first .. last-1 (linear numbers) with the argument array of
+`ir.abi.cpu_words`. `scratch` has the manifest's `scratch_bytes`, is aligned to 64 bytes and belongs
+to one call at a time. The code calls nothing outside itself.
+"""
+
+from __future__ import annotations
+
+from ...ir import passes
+from ...ir.core import Kernel, walk
+from ...ir.dtypes import MemType, Space
+from ...ir.passes.support import Support
+from ..compile import CompileError, Emitted, Options
+from ..link import LinkError, link
+from ..llvm import toolchain
+from .arch import ARCHS, Arch
+from .kernel import lanes_for, write_kernel
+from .lowering import LoweringError
+
+_NATIVE = frozenset(
+    "rsqrt sign copysign isnan isinf isfinite rint mul_high dot4 popcount clz ctz reverse_bits"
+    " subgroup_reduce subgroup_scan subgroup_shuffle_xor subgroup_shuffle_up"
+    " subgroup_shuffle_down subgroup_broadcast".split()
+)
+
+
+def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
+    """The shared object of a kernel. CompileError for what this target cannot run."""
+    level = find_arch(kernel.name, arch)
+    kernel = prepare(kernel, level, options)
+    text, scratch = write(kernel, level)
+    try:
+        blob = link(toolchain.emit_object(text, level.machine), exports=(kernel.name,))
+    except (LinkError, toolchain.LlvmError) as error:
+        raise CompileError(kernel.name, f"cpu-{arch}", str(error)) from error
+    return Emitted(
+        blob,
+        kernel.name,
+        shared_bytes=_shared(kernel),
+        scratch_bytes=scratch,
+        sites=kernel.sites,
+        facts={"lanes": lanes_for(kernel, level)},
+    )
+
+
+def find_arch(kernel: str, name: str) -> Arch:
+    """The architecture of this name. CompileError names the known ones."""
+    if name not in ARCHS:
+        known = ", ".join(ARCHS)
+        raise CompileError(kernel, f"cpu-{name}", f"unknown architecture {name!r}; known: {known}")
+    return ARCHS[name]
+
+
+def prepare(kernel: Kernel, arch: Arch, options: Options) -> Kernel:
+    """The kernel after the passes of this target."""
+    return passes.run(kernel, passes.standard(support(arch), checks=options.checks))
+
+
+def support(arch: Arch) -> Support:
+    """What this emitter has code for; legalization expands the rest."""
+    fma = ("fma",) if arch.native_fma else ("fma:f16", "fma:bf16", "fma:f32")
+    return Support(native=(_NATIVE | frozenset(fma)))
+
+
+def write(kernel: Kernel, arch: Arch) -> tuple[str, int]:
+    """The LLVM module of a prepared kernel and its scratch bytes."""
+    try:
+        return write_kernel(kernel, arch)
+    except LoweringError as error:
+        raise CompileError(kernel.name, f"cpu-{arch.name}", error.message, error.loc) from error
+
+
+def _shared(kernel: Kernel) -> int:
+    types = (op.result.type for op in walk(kernel.body) if op.name == "alloc")
+    arrays = (t for t in types if isinstance(t, MemType) and t.space is Space.WORKGROUP)
+    return sum((t.count or 0) * t.element.bytes for t in arrays)
+
+
+def digest_inputs() -> tuple[str, ...]:
+    """llvmlite and LLVM."""
+    return toolchain.versions()
