@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+
 from need import Need
 
 _SEED = pytest.StashKey[int]()

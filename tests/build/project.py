@@ -132,18 +132,21 @@ class Project:
         assert old in text
         self.write(name, text.replace(old, new))
 
-    def scons(self, *arguments: str, **environment: str) -> Run:
+    def scons(self, *arguments: str, jobs: int | None = 2, **environment: str) -> Run:
         """Run scons here to its end."""
-        process = self.start(*arguments, **environment)
+        process = self.start(*arguments, jobs=jobs, **environment)
         begin = time.monotonic()
         out, err = process.communicate(timeout=120)
         return Run(process.returncode, out, err, time.monotonic() - begin)
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """Start scons here."""
+    def start(
+        self, *arguments: str, jobs: int | None = 2, **environment: str
+    ) -> subprocess.Popen[str]:
+        """Start scons here. jobs: what -j says; None leaves it out."""
+        number = [] if jobs is None else [f"-j{jobs}"]
         settings = {"GRISTMILL_STORE": str(self.store), "PYTHONDONTWRITEBYTECODE": "1"}
         return subprocess.Popen(
-            [sys.executable, "-m", "SCons", "-j2", *arguments],
+            [sys.executable, "-m", "SCons", *number, *arguments],
             cwd=self.root,
             env={**os.environ, **settings, **environment},
             text=True,

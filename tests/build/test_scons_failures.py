@@ -68,7 +68,7 @@ def test_an_artifact_damaged_after_it_was_built_does_not_get_into_a_bundle(
 def test_a_source_that_changes_during_the_build_poisons_nothing(project: Project) -> None:
     """What a key names is what was traced, even when the file is edited while scons runs."""
     project.edit("kernels/shared.py", "FACTOR = 3", "FACTOR = 3\nimport time; time.sleep(0.7)")
-    process = project.start("-j1", "-k")
+    process = project.start("-k", jobs=1)
     for _ in range(400):
         if project.path("artifacts/kir").exists():
             break

@@ -128,14 +128,14 @@ def test_a_damaged_store_entry_is_built_again(project: Project) -> None:
 
 
 def test_the_bytes_depend_on_no_path_and_no_order(project: Project) -> None:
-    project.scons("-j1")
+    project.scons(jobs=1)
     before = project.artifacts()
     elsewhere = project.root.with_name("elsewhere")
     project.root.rename(elsewhere)
     project.root = elsewhere
     shutil.rmtree(project.path("artifacts"))
     shutil.rmtree(project.store)
-    run = project.scons("--random", "-j2")
+    run = project.scons("--random")
     assert run.built == 6
     assert project.artifacts() == before
 
