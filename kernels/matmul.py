@@ -20,9 +20,12 @@ from ..ir.lang import (
     group_id,
     i32,
     kernel,
+    load_vector,
     local_id,
     registers,
     static_range,
+    store_vector,
+    vec,
     workgroup_array,
 )
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, least, normal, u
@@ -40,34 +43,9 @@ def relu(value):
     return max(value, 0)
 
 
-@kernel(
-    workgroup=lambda: (TX, TY, 1),
-    grid=lambda: (ceil_div(n, TX * TN), ceil_div(m, TY * TM), 1),
-)
-def matmul(
-    a: Read[T],
-    b: Read[T],
-    c: Write[OUT],
-    m: i32,
-    n: i32,
-    k: i32,
-    *,
-    T: DType = f32,
-    STAGE: DType = f32,
-    OUT: DType = f32,
-    EPILOGUE: Function = identity,
-    TX: int = 16,
-    TY: int = 16,
-    TM: int = 4,
-    TN: int = 4,
-    TK: int = 32,
-):
-    """c = EPILOGUE(a @ b); a is m x k, b is k x n, c is m x n, all row-major.
-
-    A workgroup of TX x TY invocations makes a tile of TY*TM x TX*TN results, TM x TN per
-    invocation, in steps of TK along k. Products of T accumulate in f32 in the order of k, by
-    fma. STAGE is the type of the tiles in workgroup memory.
-    """
+@device
+def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, TX, TY, TM, TN, TK):
+    """Tiles of both operands go through workgroup memory in steps of TK along k."""
     tile_a = workgroup_array(STAGE, (TY * TM, TK))
     tile_b = workgroup_array(STAGE, (TK, TX * TN))
     lx = local_id(0)
@@ -111,6 +89,77 @@ def matmul(
             col = left + lx + j * TX
             if row < m and col < n:
                 c[row * n + col] = convert(EPILOGUE(acc[i, j]), OUT)
+
+
+@device
+def direct(a, b, c, m, n, k, OUT, EPILOGUE, TX, TY, TM, TN):
+    """Operands come straight from their buffers, four along k at a time where rows allow it."""
+    top = (group_id(1) * TY + local_id(1)) * TM
+    left = (group_id(0) * TX + local_id(0)) * TN
+    if n % TN == 0 and k % 4 == 0:
+        if left < n and top < m:
+            acc = registers(vec(f32, TN), TM, 0)
+            for q in range(k // 4):
+                rows = registers(vec(f32, TN), 4, 0)
+                for d in static_range(4):
+                    rows[d] = convert(load_vector(b, ((4 * q + d) * n + left) // TN, TN), f32)
+                for i in static_range(TM):
+                    up = convert(load_vector(a, min(top + i, m - 1) * (k // 4) + q, 4), f32)
+                    for d in static_range(4):
+                        acc[i] = fma(vec(f32, TN)(up[d]), rows[d], acc[i])
+            for i in static_range(TM):
+                if top + i < m:
+                    at = ((top + i) * n + left) // TN
+                    store_vector(c, at, convert(EPILOGUE(acc[i]), OUT))
+    else:
+        sums = registers(f32, (TM, TN), 0)
+        for kk in range(k):
+            for i in static_range(TM):
+                up = convert(a[min(top + i, m - 1) * k + kk], f32)
+                for j in static_range(TN):
+                    right = convert(b[kk * n + min(left + j, n - 1)], f32)
+                    sums[i, j] = fma(up, right, sums[i, j])
+        for i in static_range(TM):
+            for j in static_range(TN):
+                if top + i < m and left + j < n:
+                    c[(top + i) * n + left + j] = convert(EPILOGUE(sums[i, j]), OUT)
+
+
+@kernel(
+    workgroup=lambda: (TX, TY, 1),
+    grid=lambda: (ceil_div(n, TX * TN), ceil_div(m, TY * TM), 1),
+)
+def matmul(
+    a: Read[T],
+    b: Read[T],
+    c: Write[OUT],
+    m: i32,
+    n: i32,
+    k: i32,
+    *,
+    T: DType = f32,
+    STAGE: DType = f32,
+    OUT: DType = f32,
+    EPILOGUE: Function = identity,
+    STAGED: bool = True,
+    TX: int = 16,
+    TY: int = 16,
+    TM: int = 4,
+    TN: int = 4,
+    TK: int = 32,
+    SUBGROUP: int = 1,
+):
+    """c = EPILOGUE(a @ b); a is m x k, b is k x n, c is m x n, all row-major.
+
+    A workgroup of TX x TY invocations makes a tile of TY*TM x TX*TN results, TM x TN per
+    invocation. Products of T accumulate in f32 in the order of k, by fma. STAGED: through tiles
+    of type STAGE in workgroup memory, TK deep; else straight from the buffers, which is better
+    where barriers are dear (software Vulkan).
+    """
+    if STAGED:
+        staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, TX, TY, TM, TN, TK)
+    else:
+        direct(a, b, c, m, n, k, OUT, EPILOGUE, TX, TY, TM, TN)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
