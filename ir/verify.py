@@ -1,5 +1,344 @@
+"""The verifier: what a kernel must be before anything reads it.
+
+`verify` checks a kernel against the op table and against the structure that `ir.core` describes.
+It is total: whatever kernel it is given, it returns or raises `VerifyError`.
+"""
+
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+
+from .core import Kernel, Loc, Op, Param, Region, Value, walk
+from .dtypes import Access, DType, MemType, Space, Type, bool_
+from .ops import ROWS, Effect, OpTypeError, infer
+from .uniformity import check_control
+from .verify_attrs import check_attrs, check_grid
+
+TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
+SUBGROUP_IDS = frozenset({"subgroup_id", "subgroup_lane", "num_subgroups"})
+FAST = ("approximate", "contract", "reassociate")
+MAX_DEPTH = 190  # of regions; the text form reads 200
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"[\w.+-]+")
+
+
 class VerifyError(Exception):
-    pass
-def verify(kernel):
-    pass
+    """A kernel that is malformed: which, what is wrong, and the source place if it is known.
+
+    cause: the second place that the message speaks of (where control diverges).
+    """
+
+    def __init__(
+        self, kernel: str, message: str, loc: Loc | None = None, cause: Loc | None = None
+    ) -> None:
+        place = f"{loc}: " if loc else ""
+        also = f" (control diverges at {cause})" if cause else ""
+        super().__init__(f"{place}kernel {kernel}: {message}{also}")
+        self.kernel, self.message, self.loc, self.cause = kernel, message, loc, cause
+
+    def __reduce__(self) -> tuple[type[VerifyError], tuple[object, ...]]:
+        return VerifyError, (self.kernel, self.message, self.loc, self.cause)
+
+
+def verify(kernel: Kernel) -> None:
+    """Raise VerifyError where `kernel` is malformed, or where control must be uniform and is not."""
+    try:
+        _Verifier(kernel).kernel_()
+    except VerifyError:
+        raise
+    except (RecursionError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        # Parts of the wrong Python type: found by whatever looked at them first.
+        name = str(getattr(kernel, "name", kernel))
+        raise VerifyError(name, f"malformed: {type(error).__name__}: {error}") from error
+
+
+def shared_bytes(kernel: Kernel) -> int:
+    """Bytes of workgroup memory that a kernel declares."""
+    total = 0
+    for op in walk(kernel.body):
+        if op.name == "alloc":
+            memory = op.result.type
+            if isinstance(memory, MemType) and memory.space is Space.WORKGROUP:
+                total += (memory.count or 0) * memory.element.bytes
+    return total
+
+
+def check_limits(
+    kernel: Kernel,
+    shared: int | None = None,
+    invocations: int | None = None,
+    size: tuple[int, int, int] | None = None,
+) -> None:
+    """Raise VerifyError where a kernel exceeds a target's limits.
+
+    shared: bytes of workgroup memory; invocations, size: of a workgroup.
+    """
+    used = shared_bytes(kernel)
+    if shared is not None and used > shared:
+        arrays = [op for op in walk(kernel.body) if op.name == "alloc" and _is_shared(op)]
+        largest = max(arrays, key=_array_bytes)
+        message = f"workgroup arrays of {used} bytes exceed the limit of {shared} bytes"
+        raise VerifyError(kernel.name, message, largest.loc)
+    if invocations is not None and kernel.workgroup_count > invocations:
+        message = f"a workgroup of {kernel.workgroup_count} invocations exceeds {invocations}"
+        raise VerifyError(kernel.name, message)
+    if size is not None and any(a > b for a, b in zip(kernel.workgroup, size, strict=True)):
+        raise VerifyError(kernel.name, f"a workgroup of {kernel.workgroup} exceeds {size}")
+
+
+def _is_shared(op: Op) -> bool:
+    memory = op.result.type
+    return isinstance(memory, MemType) and memory.space is Space.WORKGROUP
+
+
+def _array_bytes(op: Op) -> int:
+    memory = op.result.type
+    return (memory.count or 0) * memory.element.bytes if isinstance(memory, MemType) else 0
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel) -> None:
+        self.k = kernel
+        self.defined: dict[int, Type] = {}  # values in scope
+        self.seen: set[int] = set()  # numbers in use
+        self.loops: list[tuple[Type, ...]] = []  # carried types of the loops around
+        self.in_condition = False
+        self.depth = 0
+
+    def fail(self, message: str, loc: Loc | None = None, cause: Loc | None = None) -> NoReturn:
+        raise VerifyError(str(self.k.name), message, loc, cause)
+
+    def require(self, condition: bool, message: str, op: Op | None = None) -> None:
+        if not condition:
+            self.fail(message, op.loc if op is not None else None)
+
+    # the kernel
+
+    def kernel_(self) -> None:
+        k = self.k
+        self.require(isinstance(k, Kernel), f"expected a Kernel, found {type(k).__name__}")
+        self.header()
+        self.require(len(k.body.args) == len(k.params), f"{len(k.params)} parameters, but the body "
+                     f"takes {len(k.body.args)} values")  # fmt: skip
+        for param, value in zip(k.params, k.body.args, strict=True):
+            self.param(param, value)
+        self.ops(k.body, "body", ("return",))
+        uses = next((op for op in walk(k.body) if _uses_subgroups(op)), None)
+        if uses is not None:
+            self.subgroups(uses)
+        for violation in check_control(k):
+            cause = violation.cause.loc if violation.cause is not None else None
+            self.fail(violation.message, violation.op.loc, cause)
+
+    def header(self) -> None:
+        k = self.k
+        self.require(bool(_NAME.fullmatch(k.name)), f"{k.name!r} is no name of a kernel")
+        self.require(bool(_WORD.fullmatch(k.specialization)), f"{k.specialization!r} is no name of a "
+                     "specialization")  # fmt: skip
+        whole = len(k.workgroup) == 3 and all(type(n) is int and n > 0 for n in k.workgroup)
+        self.require(whole, f"a workgroup has three positive sizes, found {k.workgroup}")
+        self.require(str(k.index) in ("i32", "i64"), f"the index type is i32 or i64, not {k.index}")
+        self.require(list(k.fast) == sorted(set(k.fast) & set(FAST)), f"fast is a sorted subset of "
+                     f"{FAST}, found {k.fast}")  # fmt: skip
+        self.require(all(isinstance(s, str) for s in k.sites), "fault sites are messages")
+        if k.subgroup is not None:
+            power = type(k.subgroup) is int and k.subgroup > 0 and k.subgroup & (k.subgroup - 1) == 0
+            self.require(power, f"the subgroup size is a power of two, found {k.subgroup}")
+        if k.grid is not None:
+            good = len(k.grid) == 3 and all(check_grid(k, e) for e in k.grid)
+            self.require(good, f"the grid is not three expressions over the parameters: {k.grid}")
+
+    def param(self, param: Param, value: Value) -> None:
+        self.require(bool(_NAME.fullmatch(param.name)), f"{param.name!r} is no name of a parameter")
+        names = [p.name for p in self.k.params]
+        self.require(names.count(param.name) == 1, f"two parameters are called {param.name}")
+        kinds = ("buffer", "slot", "scalar")
+        self.require(param.kind in kinds, f"parameter {param.name} is of kind {param.kind!r}")
+        self.require(isinstance(param.dtype, DType), f"parameter {param.name} has no scalar type")
+        expected: Type = param.dtype
+        if param.is_memory:
+            access = param.access if param.kind == "buffer" else Access.READ
+            expected = MemType(Space.BUFFER, param.dtype, None, access)
+        self.require(value.type == expected, f"parameter {param.name} is {expected}, but its value "
+                     f"is {value.type}")  # fmt: skip
+        self.define(value, None)
+
+    def subgroups(self, op: Op) -> None:
+        size = self.k.subgroup
+        if size is None:
+            self.fail(f"{op.name} in a kernel without a subgroup size", op.loc)
+        count = self.k.workgroup_count
+        if count % size:
+            self.fail(f"the workgroup of {count} invocations is no multiple of the subgroup size "
+                      f"{size}", op.loc)  # fmt: skip
+
+    # values
+
+    def define(self, value: Value, op: Op | None) -> None:
+        self.require(isinstance(value, Value) and type(value.id) is int, f"{value!r} is no value", op)
+        self.require(value.id not in self.seen, f"value %{value.id} is defined twice", op)
+        self.require(bool(re.fullmatch(r"\w*", value.hint)), f"hint {value.hint!r} of %{value.id}", op)
+        self.seen.add(value.id)
+        self.defined[value.id] = value.type
+
+    def use(self, value: Value, op: Op) -> None:
+        known = self.defined.get(value.id)
+        if known is None:
+            where = "out of its region" if value.id in self.seen else "before it is defined"
+            self.fail(f"{op.name} uses %{value.id} {where}", op.loc)
+        self.require(known == value.type, f"{op.name} uses %{value.id} as {value.type}, but it is "
+                     f"{known}", op)  # fmt: skip
+
+    # regions
+
+    def region(self, region: Region, op: Op, ends: tuple[str, ...], results: Sequence[Type]) -> None:
+        """A region of `op`, which may end in `ends`; `results` are what its yield gives."""
+        outer = dict(self.defined)
+        for arg in region.args:
+            self.require(not isinstance(arg.type, MemType), f"a region argument of {op.name} is "
+                         f"{arg.type}; memory is not carried", op)  # fmt: skip
+            self.define(arg, op)
+        self.depth += 1
+        self.require(self.depth <= MAX_DEPTH, f"regions nest deeper than {MAX_DEPTH}", op)
+        self.ops(region, op.name, ends, tuple(results))
+        self.depth -= 1
+        self.defined = outer
+
+    def ops(
+        self, region: Region, owner: str, ends: tuple[str, ...], results: tuple[Type, ...] = ()
+    ) -> None:
+        self.require(bool(region.ops), f"a region of {owner} is empty; it needs a terminator")
+        closed: Op | None = None  # an if or switch that control does not come behind
+        for n, op in enumerate(region.ops):
+            last = n + 1 == len(region.ops)
+            self.require(isinstance(op, Op), f"{op!r} is no op")
+            self.require(op.name in ROWS, f"no op is called {op.name!r}", op)
+            ends_here = op.name in TERMINATORS
+            if closed is not None and not ends_here:
+                self.fail(f"{op.name} stands behind a {closed.name} that control never leaves", op.loc)
+            if ends_here and not last:
+                self.fail(f"{op.name} stands within a region of {owner}, not at its end", op.loc)
+            if last and not ends_here:
+                self.fail(f"a region of {owner} ends in {op.name}, not in a terminator", op.loc)
+            for value in op.operands:
+                self.use(value, op)
+            if problem := check_attrs(op, self.k):
+                self.fail(problem, op.loc)
+            if ends_here:
+                self.terminator(op, owner, ends, results)
+            else:
+                self.op(op, owner)
+            if op.name in ("if", "switch") and not any(r.ops[-1].name == "yield" for r in op.regions):
+                closed = op
+
+    def op(self, op: Op, owner: str) -> None:
+        if op.name in ("if", "switch"):
+            self.choice(op)
+        elif op.name == "for":
+            self.for_(op)
+        elif op.name == "while":
+            self.while_(op)
+        else:
+            self.plain(op, owner)
+        for value in op.results:
+            self.define(value, op)
+
+    def plain(self, op: Op, owner: str) -> None:
+        self.require(not op.regions, f"{op.name} has regions", op)
+        if op.name == "alloc":
+            self.require(owner == "body", "alloc stands inside a region; arrays are declared at the "
+                         "top of the body", op)  # fmt: skip
+        try:
+            infer(op.name, tuple(v.type for v in op.operands), dict(op.attrs),
+                  tuple(v.type for v in op.results))  # fmt: skip
+        except OpTypeError as error:
+            self.fail(f"{op.name}: {error}", op.loc)
+
+    def choice(self, op: Op) -> None:
+        self.require(len(op.operands) == 1, f"{op.name} takes 1 operand, not {len(op.operands)}", op)
+        wanted = op.operands[0].type
+        if op.name == "if":
+            self.require(wanted == bool_, f"the condition of an if is bool, not {wanted}", op)
+            self.require(len(op.regions) == 2, f"an if has 2 regions, not {len(op.regions)}", op)
+        results = self.result_types(op)
+        for region in op.regions:
+            self.require(not region.args, f"a region of {op.name} has arguments", op)
+            jumps = ("break", "continue") if self.loops and not self.in_condition else ()
+            ends = ("yield", *jumps, *(() if self.in_condition else ("return",)))
+            self.region(region, op, ends, results)
+        falls = any(r.ops[-1].name == "yield" for r in op.regions)
+        self.require(falls or not results, f"no region of {op.name} yields its results", op)
+
+    def result_types(self, op: Op) -> tuple[Type, ...]:
+        types = tuple(v.type for v in op.results)
+        for t in types:
+            self.require(not isinstance(t, MemType), f"a result of {op.name} is {t}", op)
+        return types
+
+    def for_(self, op: Op) -> None:
+        self.require(len(op.operands) >= 2, "a for takes its bounds", op)
+        self.require(len(op.regions) == 1, f"a for has 1 region, not {len(op.regions)}", op)
+        low, high = (v.type for v in op.operands[:2])
+        whole = isinstance(low, DType) and low.is_int and low == high
+        self.require(whole, f"the bounds of a for are integers of one type, not {low} and {high}", op)
+        carried = self.carried(op, op.operands[2:])
+        args = tuple(v.type for v in op.regions[0].args)
+        self.require(args == (low, *carried), f"the region of a for takes {_types((low, *carried))}, "
+                     f"not {_types(args)}", op)  # fmt: skip
+        self.body(op, op.regions[0], carried)
+
+    def while_(self, op: Op) -> None:
+        self.require(len(op.regions) == 2, f"a while has 2 regions, not {len(op.regions)}", op)
+        carried = self.carried(op, op.operands)
+        for region in op.regions:
+            args = tuple(v.type for v in region.args)
+            self.require(args == carried, f"a region of a while takes {_types(carried)}, not "
+                         f"{_types(args)}", op)  # fmt: skip
+        outer, self.in_condition = self.in_condition, True
+        self.region(op.regions[0], op, ("condition",), ())
+        self.in_condition = outer
+        self.body(op, op.regions[1], carried)
+
+    def carried(self, op: Op, inits: tuple[Value, ...]) -> tuple[Type, ...]:
+        types, results = tuple(v.type for v in inits), self.result_types(op)
+        self.require(types == results, f"{op.name} starts with {_types(types)}, but gives "
+                     f"{_types(results)}", op)  # fmt: skip
+        return types
+
+    def body(self, op: Op, region: Region, carried: tuple[Type, ...]) -> None:
+        outer, self.in_condition = self.in_condition, False
+        self.loops.append(carried)
+        # A loop within a condition may not return: the invocation is still deciding.
+        ends = ("continue", "break") if outer else ("continue", "break", "return")
+        self.region(region, op, ends, ())
+        self.loops.pop()
+        self.in_condition = outer
+
+    def terminator(
+        self, op: Op, owner: str, ends: tuple[str, ...], results: tuple[Type, ...]
+    ) -> None:
+        self.require(op.name in ends, f"a region of {owner} cannot end in {op.name} here; expected "
+                     f"{' or '.join(ends)}", op)  # fmt: skip
+        self.require(not op.results and not op.regions, f"{op.name} gives results", op)
+        found = tuple(v.type for v in op.operands)
+        expected: tuple[Type, ...] = ()
+        if op.name == "yield":
+            expected = results
+        elif op.name in ("break", "continue"):
+            expected = self.loops[-1]
+        elif op.name == "condition":
+            expected = (bool_,)
+        self.require(found == expected, f"{op.name} gives {_types(found)}, expected "
+                     f"{_types(expected)}", op)  # fmt: skip
+
+
+def _types(types: Sequence[Type]) -> str:
+    return ", ".join(map(str, types)) or "nothing"
+
+
+def _uses_subgroups(op: Op) -> bool:
+    return ROWS[op.name].effect is Effect.CONVERGENT or op.name in SUBGROUP_IDS
+
+

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core import Value
-from ..dtypes import DType, VectorType
+from ..dtypes import DType, VectorType, element_of
 from ..ops import ROWS, Effect
 from . import literals, memory
 from .calls import call
@@ -77,6 +77,8 @@ def _attribute(t: Tracer, node: ast.Attribute) -> Entry:
         if not hasattr(base, name):
             t.fail(node, f"module {base.__name__} has no {name!r}{suggest(name, dir(base))}")
         return getattr(base, name)
+    if isinstance(base, Value) and name in ("dtype", "type"):
+        return element_of(base.type) if name == "dtype" else base.type
     if isinstance(base, Value) and isinstance(base.type, VectorType):
         lane = "xyzw".find(name) if len(name) == 1 else -1
         if not 0 <= lane < base.type.lanes:

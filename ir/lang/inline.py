@@ -46,7 +46,7 @@ def inline(
         call=node,
     )
     arguments = {name: _argument(t, node, function, name, e) for name, e in bound.arguments.items()}
-    t.frames.append(frame)
+    t.enter(frame)
     for name, entry in arguments.items():
         t.state[(frame.number, name)] = entry
     t.state[(frame.number, DONE)] = False

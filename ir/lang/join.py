@@ -139,7 +139,15 @@ def finish(
     else:
         results = _append(t, node, name, cond, arms, attrs, tuple(joined.types)).results
     t.weak.update(v.id for v, weak in zip(results, joined.weak, strict=True) if weak)
-    t.state = {slot: _fill(entry, results) for slot, entry in joined.state.items()}
+    t.state = {slot: _name(t, slot, _fill(entry, results)) for slot, entry in joined.state.items()}
+
+
+def _name(t: Tracer, slot: Slot, entry: Entry) -> Entry:
+    """A result that goes to a variable bears its name."""
+    name = slot[1]
+    if isinstance(entry, Value) and not entry.hint and isinstance(name, str) and name.isidentifier():
+        return t.builder.name_last(entry, name)
+    return entry
 
 
 def _pure(arms: list[Arm]) -> bool:

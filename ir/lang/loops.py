@@ -269,6 +269,9 @@ def hints_of(plan: Plan) -> list[str]:
 
 def bind(t: Tracer, plan: Plan, values: tuple[Value, ...], inside: bool) -> None:
     """Put the carried values into the state, within the loop or behind it."""
+    if not inside:
+        hints = hints_of(plan)
+        values = tuple(t.builder.name_last(v, h) for v, h in zip(values, hints, strict=True))
     feed = iter(values)
     for c in plan.carried:
         parts = [

@@ -10,7 +10,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING, Any
 
-from ..core import Value
+from ..core import Value, const_value
 from ..dtypes import DType, bool_, unsigned
 from . import literals
 from .assign import assign_to
@@ -117,7 +117,8 @@ def _range(t: Tracer, node: ast.For, bounds: list[Entry]) -> None:
         if dtype.is_signed:
             offset = t.emit(node, "convert", counter, type=dtype)
         offset = t.emit(node, "mul", offset, step)
-        t.state[_slot(t, node)] = t.builder.name_last(t.emit(node, "add", low, offset), "")
+        slot = _slot(t, node)
+        t.state[slot] = t.builder.name_last(t.emit(node, "add", low, offset), slot[1])
 
     body = plan.body
 
@@ -170,7 +171,12 @@ def _trips(
     wide = unsigned(dtype)
 
     def as_unsigned(v: Value) -> Value:
-        return v if dtype == wide else t.emit(node, "convert", v, type=wide)
+        if dtype == wide:
+            return v
+        made = next((op for op in t.builder.ops[-12:] if v in op.results), None)
+        if made is not None and made.name == "const":
+            return t.const(node, int(const_value(made)), wide)
+        return t.emit(node, "convert", v, type=wide)
 
     one, none = t.const(node, 1, wide), t.const(node, 0, wide)
     span = t.emit(node, "sub", as_unsigned(high), as_unsigned(low))

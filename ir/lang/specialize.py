@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..core import Kernel, Region, renumber, walk
+from ..core import Kernel, Loc, Region, renumber, walk
 from ..dtypes import DType, i32
 from ..verify import VerifyError, verify
 from .decorator import KernelFunction, _refuse
+from .diagnostics import Diagnostic, Note
 from .grid import grid_size, workgroup_size
 from .signature import attribute, bind_constexprs, read_params
+from .source import Source
 from .tracer import MAX_OPS, Frame, Tracer
 
 RECURSION = 12_000  # Python frames: MAX_DEPTH statements of MAX_DEPTH expressions never need more
@@ -28,29 +30,31 @@ def specialize(function: KernelFunction, specialization: str, given: dict[str, A
                                        "(letters, digits, _ . + -)")  # fmt: skip
     constexprs = bind_constexprs(function, given)
     with _recursion(function):
-        kernel = _trace(function, specialization, constexprs)
+        kernel, sources = _trace(function, specialization, constexprs)
     if sum(1 for _ in walk(kernel.body)) > MAX_OPS:
         _refuse(function.source, node, f"the kernel has over {MAX_OPS} operations; unroll less")
     try:
         verify(kernel)
     except VerifyError as error:
-        raise error.diagnostic(function.source.text) from error
+        raise _diagnostic(function, error, sources) from error
     return kernel
 
 
-def _trace(function: KernelFunction, specialization: str, constexprs: dict[str, Any]) -> Kernel:
+def _trace(function: KernelFunction, specialization: str, constexprs: dict[str, Any]) -> tuple[Kernel, dict[str, Source]]:
     index = constexprs.get("INDEX", i32)
     if not isinstance(index, DType) or index.name not in ("i32", "i64"):
         _refuse(function.source, function.source.node, f"INDEX is i32 or i64, found {index}")
     t = Tracer(index)
     scope = function.scope
-    t.frames.append(Frame(0, function.name, function.source, scope.lookup, scope.names, function=function))
+    t.enter(Frame(0, function.name, function.source, scope.lookup, scope.names, function=function))
     for name, value in constexprs.items():
         t.state[(0, name)] = value
     params = read_params(t, function)
     subgroup = constexprs.get("SUBGROUP")
     if subgroup is not None and not (isinstance(subgroup, int) and 1 <= subgroup <= 128 and subgroup & (subgroup - 1) == 0):
         _refuse(function.source, function.source.node, f"SUBGROUP is a power of two up to 128, found {subgroup}")
+    # 1 stands for a kernel that uses no subgroup ops: it runs on any device.
+    subgroup = None if subgroup == 1 else subgroup
     t.subgroup = subgroup
     one = ast.Constant(1)
     t.workgroup = workgroup_size(t, function.options.get("workgroup", one))
@@ -62,21 +66,20 @@ def _trace(function: KernelFunction, specialization: str, constexprs: dict[str, 
     if not t.dead:
         t.op(function.source.node.body[-1], "return")
     body = Region(tuple(value for _, value in params), (*t.allocs, *t.builder.ops))
-    return renumber(
-        Kernel(
-            function.name,
-            specialization,
-            tuple(param for param, _ in params),
-            t.workgroup,
-            index,
-            body,
-            subgroup,
-            function.fast,
-            tuple(message for _, message in t.sites),
-            tuple((name, attribute(value)) for name, value in constexprs.items()),
-            grid,
-        )
+    kernel = Kernel(
+        function.name,
+        specialization,
+        tuple(param for param, _ in params),
+        t.workgroup,
+        index,
+        body,
+        subgroup,
+        function.fast,
+        tuple(message for _, message in t.sites),
+        tuple((name, attribute(value)) for name, value in constexprs.items()),
+        grid,
     )
+    return renumber(kernel), t.sources
 
 
 def _is_none(node: ast.expr) -> bool:
@@ -94,3 +97,18 @@ def _recursion(function: KernelFunction) -> Iterator[None]:
         _refuse(function.source, function.source.node, "the kernel nests too deeply")
     finally:
         sys.setrecursionlimit(before)
+
+
+def _diagnostic(
+    function: KernelFunction, error: VerifyError, sources: dict[str, Source]
+) -> Diagnostic:
+    """What the verifier found, at its place in the source."""
+
+    def text(loc: Loc) -> str:
+        return sources[loc.file].text(loc.line) if loc.file in sources else ""
+
+    loc = error.loc or function.source.loc(function.source.node)
+    notes: tuple[Note, ...] = ()
+    if error.cause is not None:
+        notes = (Note(error.cause, "control diverges here", text(error.cause)),)
+    return Diagnostic(error.message, loc, text(loc), 1, notes)

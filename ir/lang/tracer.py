@@ -46,14 +46,15 @@ class TraceBuilder(Builder):
         return self._next
 
     def name_last(self, value: Value, hint: str) -> Value:
-        """Give `value` a hint if the op that made it is the last one."""
-        if not self.ops or value.hint or value not in self.ops[-1].results:
-            return value
-        named = Value(value.id, value.type, hint)
-        op = self.ops[-1]
-        results = tuple(named if r == value else r for r in op.results)
-        self.ops[-1] = Op(op.name, op.operands, results, op.attrs, op.regions, op.loc)
-        return named
+        """Give `value` a hint if the op that made it is among the last ones."""
+        for n in range(len(self.ops) - 1, max(-1, len(self.ops) - 9), -1):
+            op = self.ops[n]
+            if value in op.results:
+                named = Value(value.id, value.type, hint)
+                results = tuple(named if r == value else r for r in op.results)
+                self.ops[n] = Op(op.name, op.operands, results, op.attrs, op.regions, op.loc)
+                return named
+        return value
 
 
 @dataclass(eq=False)
@@ -108,12 +109,18 @@ class Tracer:
         self.work = 0
         self.expression_depth = 0
         self.region_depth = 0
+        self.sources: dict[str, Source] = {}  # of the functions traced, by file
 
     # places and refusals
 
     @property
     def frame(self) -> Frame:
         return self.frames[-1]
+
+    def enter(self, frame: Frame) -> None:
+        """Begin an activation."""
+        self.frames.append(frame)
+        self.sources.setdefault(frame.source.file, frame.source)
 
     def loc(self, node: ast.AST) -> Loc:
         return self.frame.pinned or self.frame.source.loc(node)

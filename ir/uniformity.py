@@ -1,0 +1,303 @@
+"""Which values and which control flow are the same for a workgroup or a subgroup.
+
+Two questions, two readings of one kernel:
+
+`check_control(kernel)` is the rule of the language (DESIGN: Uniformity). It follows WGSL's
+analysis and accepts nothing that WGSL forbids: a value computed under divergent control counts as
+varying, a loop that some invocations leave early is divergent from its head, a load is uniform
+only from a read-only buffer at a uniform index.
+
+`analyze(kernel)` serves emitters that run the invocations of a subgroup in step. A level there
+says: equal among the invocations that execute the op together. Control does not count, and
+neither does a uniform load from memory that others write, within a subgroup.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .core import Kernel, Op, Region, Value, walk
+from .dtypes import MemType, Space
+from .ops import ROWS, Effect
+
+
+class Level(enum.IntEnum):
+    """How far a value is the same."""
+
+    UNIFORM = 0  # for the whole workgroup
+    SUBGROUP = 1  # within each subgroup
+    VARYING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An op that runs under divergent control. `cause` is the op that diverges."""
+
+    op: Op
+    cause: Op | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """How far control is uniform, and the op that made it less so."""
+
+    level: Level = Level.UNIFORM
+    cause: Op | None = None
+
+    def join(self, other: Control) -> Control:
+        return other if other.level > self.level else self
+
+    def under(self, level: Level, op: Op) -> Control:
+        return self.join(Control(level, op))
+
+
+@dataclass(frozen=True)
+class Uniformity:
+    """The result of `analyze`: the level of every value by its number."""
+
+    values: dict[int, Level]
+
+    def level(self, value: Value) -> Level:
+        return self.values[value.id]
+
+    def is_uniform(self, value: Value) -> bool:
+        """Whether the value is the same for the whole workgroup."""
+        return self.values[value.id] is Level.UNIFORM
+
+    def is_subgroup_uniform(self, value: Value) -> bool:
+        return self.values[value.id] <= Level.SUBGROUP
+
+
+def analyze(kernel: Kernel) -> Uniformity:
+    """Levels of all values, for execution in step. The kernel must be well-formed."""
+    analysis = _Analysis(kernel, strict=False)
+    analysis.run()
+    return Uniformity(analysis.values)
+
+
+def check_control(kernel: Kernel) -> list[Violation]:
+    """Barriers and subgroup ops that stand under control that is not uniform enough."""
+    analysis = _Analysis(kernel, strict=True)
+    analysis.run()
+    return analysis.violations()
+
+
+_GROUP_IDS = ("group_id", "num_groups", "num_subgroups", "count", "const", "alloc")
+_SUBGROUP_RESULTS = (
+    "subgroup_reduce",
+    "subgroup_broadcast",
+    "subgroup_ballot",
+    "subgroup_any",
+    "subgroup_all",
+)
+_LOOPS = ("for", "while")
+
+
+@dataclass
+class _Loop:
+    """What is gathered about a loop while its body is walked."""
+
+    args: list[Level]
+    results: list[Level]
+    back: Control  # control that comes round to the head
+    exit: Level  # how divergent leaving it is
+    continues: int = 0
+
+
+class _Analysis:
+    def __init__(self, kernel: Kernel, strict: bool) -> None:
+        self.kernel, self.strict = kernel, strict
+        self.values: dict[int, Level] = {v.id: Level.UNIFORM for v in kernel.body.args}
+        self.control: dict[int, tuple[Op, Control]] = {}
+        self.returns = Control()  # of the returns seen so far
+        self.loops: list[_Loop] = []
+        self.escaping: dict[int, bool] = {}
+
+    def run(self) -> None:
+        self.region(self.kernel.body, Control())
+
+    # values
+
+    def level(self, values: Iterable[Value]) -> Level:
+        return max((self.values.get(v.id, Level.UNIFORM) for v in values), default=Level.UNIFORM)
+
+    def define(self, values: Iterable[Value], level: Level, control: Control) -> None:
+        level = max(level, control.level) if self.strict else level
+        for value in values:
+            self.values[value.id] = max(level, self.values.get(value.id, Level.UNIFORM))
+
+    def of_op(self, op: Op) -> Level:
+        """The level of an op's result from its operands alone."""
+        name = op.name
+        if name in _GROUP_IDS:
+            return Level.UNIFORM
+        if name in ("global_id", "local_id", "local_linear_id"):
+            return self._id_level(op)
+        if name == "subgroup_id":
+            alone = self.kernel.subgroup is not None and self.kernel.subgroup >= self.kernel.workgroup_count
+            return Level.UNIFORM if alone and not self.strict else Level.SUBGROUP
+        if name == "subgroup_lane" or ROWS[name].effect is Effect.ATOMIC:
+            return Level.VARYING
+        if name in _SUBGROUP_RESULTS:
+            return Level.SUBGROUP
+        if ROWS[name].effect is Effect.CONVERGENT:
+            return Level.VARYING
+        if name == "load":
+            return self._load_level(op)
+        return self.level(op.operands)
+
+    def _id_level(self, op: Op) -> Level:
+        if self.strict:
+            return Level.VARYING
+        x, y, z = self.kernel.workgroup
+        if op.name == "local_linear_id":
+            return Level.UNIFORM if x * y * z == 1 else Level.VARYING
+        dim = op.attr("dim")
+        if (x, y, z)[dim if isinstance(dim, int) else 0] == 1:
+            return Level.UNIFORM
+        row = {1: x, 2: x * y}.get(dim if isinstance(dim, int) else 0)
+        size = self.kernel.subgroup
+        return Level.SUBGROUP if row and size and row % size == 0 else Level.VARYING
+
+    def _load_level(self, op: Op) -> Level:
+        memory = op.operands[0].type
+        if not isinstance(memory, MemType) or memory.space is Space.PRIVATE:
+            return Level.VARYING
+        index = self.level(op.operands[1:])
+        if memory.space is Space.BUFFER and not memory.access.writes:
+            return index
+        return Level.VARYING if self.strict else max(index, Level.SUBGROUP)
+
+    # control
+
+    def region(self, region: Region, control: Control) -> Control:
+        """Walk a region; the control at its end."""
+        for op in region.ops:
+            self.control[id(op)] = (op, control)
+            control = self.op(op, control)
+        return control
+
+    def op(self, op: Op, control: Control) -> Control:
+        if op.name in ("if", "switch"):
+            return self.choice(op, control)
+        if op.name in _LOOPS:
+            return self.loop(op, control)
+        if op.name in ("break", "continue"):
+            self.leave(op, control)
+        elif op.name == "return":
+            self.returns = self.returns.join(control)
+        elif op.results:
+            self.define(op.results, self.of_op(op), control)
+        return control
+
+    def choice(self, op: Op, control: Control) -> Control:
+        chosen = self.level(op.operands[:1])
+        inner = control.under(chosen, op)
+        after = control
+        for region in op.regions:
+            end = self.region(region, inner)
+            terminator = region.ops[-1]
+            if terminator.name == "yield":
+                for result, value in zip(op.results, terminator.operands, strict=True):
+                    self.define([result], max(chosen, self.level([value])), control)
+                if self.escapes(op):
+                    after = after.join(end)
+        return after
+
+    def escapes(self, op: Op) -> bool:
+        """Whether some path through an op leaves by break, continue or return."""
+        known = self.escaping.get(id(op))
+        if known is None:
+            known = any(_leaves(region) for region in op.regions)
+            self.escaping[id(op)] = known
+        return known
+
+    def leave(self, op: Op, control: Control) -> None:
+        loop = self.loops[-1]
+        into = loop.args if op.name == "continue" else loop.results
+        if op.name == "continue":
+            loop.back = loop.back.join(control)
+            loop.continues += 1
+        else:
+            loop.exit = max(loop.exit, control.level)
+        for n, value in enumerate(op.operands):
+            into[n] = max(into[n], self.level([value]))
+
+    def loop(self, op: Op, control: Control) -> Control:
+        is_for = op.name == "for"
+        bounds = self.level(op.operands[:2]) if is_for else Level.UNIFORM
+        inits = op.operands[2:] if is_for else op.operands
+        entry = control if self.strict else Control()
+        state = _Loop([self.level([v]) for v in inits], [Level.UNIFORM] * len(inits), entry, bounds)
+        returns, self.returns = self.returns, Control()
+        body = op.regions[-1]
+        while True:
+            before = (list(state.args), state.back.level, state.exit)
+            head = state.back if self.strict else Control()
+            state.continues = 0
+            self.loops.append(state)
+            if is_for:
+                self.define(body.args[:1], bounds, head)
+                inner = head.under(bounds, op)
+                carried = body.args[1:]
+            else:
+                cond = op.regions[0]
+                for arg, level in zip(cond.args, state.args, strict=True):
+                    self.define([arg], level, head)
+                end = self.region(cond, head)
+                tested = self.level(cond.ops[-1].operands)
+                state.exit = max(state.exit, tested)
+                inner = end.under(tested, op)
+                carried = body.args
+            for arg, level in zip(carried, state.args, strict=True):
+                self.define([arg], level, inner)
+            self.region(body, inner)
+            self.loops.pop()
+            if self.strict:
+                state.back = state.back.join(inner)
+                # Leaving early at different times makes the next round divergent.
+                state.back = state.back.under(state.exit, op)
+            elif state.continues > 1:
+                level = state.back.level
+                state.args = [max(a, level) for a in state.args]
+            if before == (state.args, state.back.level, state.exit):
+                break
+        inside, self.returns = self.returns, returns.join(self.returns)
+        for n, result in enumerate(op.results):
+            level = max(state.args[n], state.results[n], state.exit, inside.level)
+            self.define([result], level, control)
+        if any(o.name == "return" for o in walk(body)):
+            return control.join(state.back).join(inside) if self.strict else control.join(inside)
+        return control
+
+    # requirements
+
+    def violations(self) -> list[Violation]:
+        found = []
+        for op, control in self.control.values():
+            if op.name == "barrier" and control.level > Level.UNIFORM:
+                message = "barrier under a condition that differs between invocations of a workgroup"
+                found.append(Violation(op, control.cause, message))
+            elif ROWS[op.name].effect is Effect.CONVERGENT:
+                if control.level > Level.SUBGROUP:
+                    message = f"{op.name} under a condition that differs between invocations of a subgroup"
+                    found.append(Violation(op, control.cause, message))
+                elif op.name == "subgroup_broadcast" and self.level(op.operands[1:]) > Level.SUBGROUP:
+                    message = "subgroup_broadcast from a lane that differs between invocations"
+                    found.append(Violation(op, None, message))
+        return found
+
+
+def _leaves(region: Region) -> bool:
+    for op in region.ops:
+        if op.name in ("break", "continue", "return"):
+            return True
+        if op.name in _LOOPS:
+            if any(o.name == "return" for r in op.regions for o in walk(r)):
+                return True
+        elif any(_leaves(r) for r in op.regions):
+            return True
+    return False
