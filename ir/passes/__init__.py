@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..core import Kernel
+from .support import Support
 
-__all__ = ["Pass", "run"]
+__all__ = ["Pass", "Support", "run", "standard"]
 
 
 class Pass(Protocol):
@@ -45,3 +46,10 @@ def _verify(kernel: Kernel, after: str) -> None:
     except Exception as error:
         error.add_note(f"found after pass {after} of kernel {kernel.name} {kernel.specialization}")
         raise
+
+
+def standard(support: Support, **options: Any) -> tuple[Pass, ...]:
+    """The passes for a target (`pipeline.standard`)."""
+    from .pipeline import standard as passes
+
+    return passes(support, **options)

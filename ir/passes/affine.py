@@ -1,0 +1,80 @@
+"""Integer values as sums: constant + sum of coefficient * value, modulo 2**bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core import Op, Value
+from ..dtypes import DType
+
+_LIMIT = 16  # terms beyond which a sum is taken as one opaque value
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """constant + sum(coefficient * value); terms are sorted by value number, none is 0."""
+
+    terms: tuple[tuple[int, int], ...]
+    constant: int
+
+    def divisible(self, n: int) -> bool:
+        """Whether all of the sum but the constant is a multiple of n (a power of two)."""
+        return all(c % n == 0 for _, c in self.terms)
+
+
+class AffineForms:
+    """Affine forms of values, each computed once, from definitions noted in program order."""
+
+    def __init__(self) -> None:
+        self._forms: dict[int, Affine] = {}
+
+    def of(self, value: Value) -> Affine:
+        found = self._forms.get(value.id)
+        return found if found is not None else Affine(((value.id, 1),), 0)
+
+    def define(self, op: Op) -> None:
+        """Note an op; anything but integer sums and products with constants is opaque."""
+        if op.name not in ("const", "add", "sub", "mul", "shl", "neg"):
+            return
+        result = op.results[0]
+        t = result.type
+        if not isinstance(t, DType) or not t.is_int:
+            return
+        form = self._form(op, t)
+        if form is not None and len(form.terms) <= _LIMIT:
+            self._forms[result.id] = form
+
+    def _form(self, op: Op, t: DType) -> Affine | None:
+        mask = (1 << t.bits) - 1
+        if op.name == "const":
+            bits = op.attrs[0][1]
+            assert isinstance(bits, int)
+            return Affine((), bits)
+        a = self.of(op.operands[0])
+        if op.name == "neg":
+            return _scaled(a, -1, mask)
+        b = self.of(op.operands[1])
+        if op.name == "add":
+            return _sum(a, b, mask)
+        if op.name == "sub":
+            return _sum(a, _scaled(b, -1, mask), mask)
+        if op.name == "shl":
+            return _scaled(a, 1 << (b.constant & (t.bits - 1)), mask) if not b.terms else None
+        if not b.terms:
+            return _scaled(a, b.constant, mask)
+        return _scaled(b, a.constant, mask) if not a.terms else None
+
+
+def _scaled(a: Affine, factor: int, mask: int) -> Affine:
+    terms = tuple([(v, c * factor & mask) for v, c in a.terms if c * factor & mask])
+    return Affine(terms, a.constant * factor & mask)
+
+
+def _sum(a: Affine, b: Affine, mask: int) -> Affine:
+    if not b.terms:
+        return Affine(a.terms, (a.constant + b.constant) & mask)
+    total = dict(a.terms)
+    for v, c in b.terms:
+        total[v] = (total.get(v, 0) + c) & mask
+    terms = tuple(sorted((v, c) for v, c in total.items() if c))
+    return Affine(terms, (a.constant + b.constant) & mask)

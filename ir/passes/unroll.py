@@ -1,0 +1,115 @@
+"""Full unrolling of `for` loops with a small constant number of turns.
+
+A loop that is left early, by `break` or a `continue` anywhere but at the end of its body, stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..core import Kernel, Op, Region, Value, const_value, max_id, walk
+from ..dtypes import DType, Type
+from .clone import clone_ops
+from .effects import LOOPS
+
+
+@dataclass(frozen=True)
+class Unroll:
+    """Unroll loops of at most `max_trips` turns whose copies hold at most `budget` ops."""
+
+    max_trips: int = 8
+    budget: int = 128
+    name: str = "unroll"
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        if not any(op.name == "for" for op in walk(kernel.body)):
+            return kernel
+        walker = _Unroller(kernel, self.max_trips, self.budget)
+        body, _ = walker.region(kernel.body)
+        return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+class _Unroller:
+    def __init__(self, kernel: Kernel, max_trips: int, budget: int) -> None:
+        self.max_trips = max_trips
+        self.budget = budget
+        self.next = max_id(kernel) + 1
+        self.known: dict[int, int] = {}
+        self.subst: dict[int, Value] = {}
+
+    def fresh(self, type_: Type, hint: str = "") -> Value:
+        self.next += 1
+        return Value(self.next - 1, type_, hint)
+
+    def region(self, region: Region) -> tuple[Region, int]:
+        """The region with its loops unrolled, inner ones first, and its number of ops."""
+        out: list[Op] = []
+        size = 0
+        changed = False
+        for op in region.ops:
+            new = self.renamed(op)
+            if op.name == "const":
+                self.known[op.results[0].id] = int(const_value(op)) if _is_int(op) else 0
+            if op.regions:
+                inner = [self.region(r) for r in op.regions]
+                if any(a is not b for (a, _), b in zip(inner, op.regions, strict=True)):
+                    regions = tuple([r for r, _ in inner])
+                    new = Op(op.name, new.operands, op.results, op.attrs, regions, op.loc)
+                within = sum(n for _, n in inner)
+                trips = self.unroll(new, within, out) if op.name == "for" else None
+                if trips is not None:
+                    size += trips * within
+                    changed = True
+                    continue
+                size += within
+            changed |= new is not op
+            size += 1
+            out.append(new)
+        return (Region(region.args, tuple(out)) if changed else region), size
+
+    def renamed(self, op: Op) -> Op:
+        subst = self.subst
+        if not subst or not any([v.id in subst for v in op.operands]):
+            return op
+        operands = tuple([subst.get(v.id, v) for v in op.operands])
+        return Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
+
+    def unroll(self, op: Op, size: int, out: list[Op]) -> int | None:
+        """Append the turns of a loop to `out` and say how many; None where it must stay."""
+        low, high = (self.known.get(v.id) for v in op.operands[:2])
+        body = op.regions[0]
+        if low is None or high is None or body.terminator.name != "continue":
+            return None
+        trips = max(high - low, 0)
+        if trips > self.max_trips or (trips - 1) * size > self.budget or _leaves_early(body):
+            return None
+        counter = op.operands[0].type
+        assert isinstance(counter, DType)
+        carried = op.operands[2:]
+        for n in range(trips):
+            at = self.fresh(counter, body.args[0].hint)
+            bits = (low + n) & ((1 << counter.bits) - 1)
+            out.append(Op("const", (), (at,), (("bits", bits),), (), op.loc))
+            names = dict(zip([v.id for v in body.args], (at, *carried), strict=True))
+            out.extend(clone_ops(body.ops[:-1], names, self.fresh))
+            carried = tuple([names.get(v.id, v) for v in body.terminator.operands])
+        for old, new in zip(op.results, carried, strict=True):
+            self.subst[old.id] = new
+        return trips
+
+
+def _is_int(op: Op) -> bool:
+    t = op.results[0].type
+    return isinstance(t, DType) and t.is_int
+
+
+def _leaves_early(body: Region) -> bool:
+    return any(_jumps(op) for op in body.ops[:-1])
+
+
+def _jumps(op: Op) -> bool:
+    if op.name in ("break", "continue"):
+        return True
+    if op.name in LOOPS:
+        return False
+    return any(_jumps(inner) for region in op.regions for inner in region.ops)
