@@ -112,7 +112,7 @@ def absolute(e: Emitter, op: Op) -> int:
         return e.glsl(e.type(t), Glsl.F_ABS, x)
     if not dtype.is_signed:
         return x
-    negative = e.ins(S.S_LESS_THAN, e.bools(lanes), x, e.int_const(0, dtype.bits, lanes))
+    negative = e.negative(x, dtype, lanes)
     return e.ins(S.SELECT, e.type(t), negative, e.ins(S.S_NEGATE, e.type(t), x), x)
 
 
@@ -125,7 +125,7 @@ def sign(e: Emitter, op: Op) -> int:
         some = e.ins(S.SELECT, type_, e.ins(S.I_NOT_EQUAL, flags, x, zero), one, zero)
         if not dtype.is_signed:
             return some
-        below = e.ins(S.S_LESS_THAN, flags, x, zero)
+        below = e.negative(x, dtype, lanes)
         return e.ins(S.SELECT, type_, below, e.int_const(-1, dtype.bits, lanes), some)
     bits = 32 if dtype.name == "bf16" else dtype.bits
     zero, one, less = (e.float_const(v, bits, lanes) for v in (0.0, 1.0, -1.0))
@@ -159,7 +159,8 @@ def compare(e: Emitter, op: Op) -> int:
     else:
         kinds = _COMPARE[op.name]
         opcode = kinds[0] if dtype.is_float else kinds[1 if dtype.is_signed else 2]
-    return e.ins(opcode, flags, *e.operands(op))
+    operands = (e.ordered(v, dtype, lanes_of(t)) for v in e.operands(op))
+    return e.ins(opcode, flags, *operands)
 
 
 def select(e: Emitter, op: Op) -> int:

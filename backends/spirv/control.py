@@ -121,8 +121,7 @@ class Flow:
         selector, dtype = e.use(op.operands[0]), op.operands[0].type
         assert isinstance(dtype, DType)
         if dtype.bits < 32:
-            widen = S.S_CONVERT if dtype.is_signed else S.U_CONVERT
-            selector = e.ins(widen, e.module.u32, selector)
+            selector = e.widen(selector, dtype)
         join = Join(e.module.id())
         self.selections.append(join)
         labels = [e.module.id() for _ in op.regions]

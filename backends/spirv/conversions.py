@@ -80,8 +80,9 @@ def _to_bool(e: Emitter, x: int, source: DType, lanes: int) -> int:
 def _int_to_int(e: Emitter, x: int, source: DType, target: DType, lanes: int) -> int:
     if source.bits == target.bits:
         return x
-    widen = S.S_CONVERT if source.is_signed and target.bits > source.bits else S.U_CONVERT
-    return e.ins(widen, e.ints(target.bits, lanes), x)
+    if target.bits > source.bits:
+        return e.widen(x, source, lanes, target.bits)
+    return e.ins(S.U_CONVERT, e.ints(target.bits, lanes), x)
 
 
 # integer to float
@@ -91,7 +92,7 @@ def _int_to_float(
     e: Emitter, x: int, source: DType, target: DType, lanes: int, *, small: bool
 ) -> int:
     if source.bits < 32:
-        x = e.ins(S.S_CONVERT if source.is_signed else S.U_CONVERT, e.ints(32, lanes), x)
+        x = e.widen(x, source, lanes)
     if target.bits >= 32:
         real = e.floats(target.bits, lanes)
         if source.is_signed:

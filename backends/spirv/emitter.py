@@ -114,6 +114,29 @@ class Emitter:
         signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
         return self.ins(S.BITCAST, signed, value)
 
+    def widen(self, value: int, dtype: DType, lanes: int = 1, bits: int = 32) -> int:
+        """An integer of type `dtype` extended to more bits, by its sign."""
+        wide = self.ints(bits, lanes)
+        if not dtype.is_signed:
+            return self.ins(S.U_CONVERT, wide, value)
+        if dtype.bits < 32 and not {f"i{dtype.bits}", f"u{dtype.bits}"} & self.usage.arithmetic:
+            return self.ins(S.S_CONVERT, wide, value)  # a loaded value: no other use is allowed
+        signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
+        value = self.through_signed(value, dtype.bits, lanes)
+        return self.ins(S.BITCAST, wide, self.ins(S.S_CONVERT, signed, value))
+
+    def ordered(self, value: int, dtype: DType, lanes: int = 1) -> int:
+        """An operand of an instruction that reads its sign: narrow constants fold wrongly else."""
+        if dtype.is_signed and dtype.bits < 32:
+            return self.through_signed(value, dtype.bits, lanes)
+        return value
+
+    def negative(self, value: int, dtype: DType, lanes: int = 1) -> int:
+        """Whether a signed integer is below 0."""
+        zero = self.int_const(0, dtype.bits, lanes)
+        operands = (self.ordered(v, dtype, lanes) for v in (value, zero))
+        return self.ins(S.S_LESS_THAN, self.bools(lanes), *operands)
+
     def signed_glsl(self, function: int, bits: int, lanes: int, *operands: int) -> int:
         """An instruction of GLSL.std.450 on signed integers."""
         signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)

@@ -56,6 +56,15 @@ def divide(e: Emitter, op: Op) -> int:
     """floordiv and mod: x//0 = x, x%0 = 0, MIN//-1 = MIN."""
     n, dtype = _ints(e, op)
     a, b = e.operands(op)
+    if dtype.bits < 32:  # no device divides narrower numbers
+        wide = Ints(e, 32, n.lanes)
+        a, b = (e.widen(x, dtype, n.lanes) for x in (a, b))
+        return n.do(S.U_CONVERT, _divide(wide, op, a, b, dtype))
+    return _divide(n, op, a, b, dtype)
+
+
+def _divide(n: Ints, op: Op, a: int, b: int, dtype: DType) -> int:
+    e = n.e
     constant = _signed_constant(e, op, 1, dtype)
     zero, one = n.const(0), n.const(1)
     if constant in (None, 0):
@@ -93,6 +102,10 @@ def shift(e: Emitter, op: Op) -> int:
             count = n.const(constant % dtype.bits)
         if opcode == S.SHIFT_RIGHT_LOGICAL and constant % dtype.bits:
             e.small.add(op.result.id)
+    if opcode == S.SHIFT_RIGHT_ARITHMETIC and dtype.bits < 32:
+        word = Ints(e, 32, n.lanes)
+        places = word.do(S.U_CONVERT, count)
+        return n.do(S.U_CONVERT, word.do(opcode, e.widen(a, dtype, n.lanes), places))
     return n.do(opcode, a, count)
 
 
@@ -173,8 +186,7 @@ def mul_high(e: Emitter, op: Op) -> int:
         opcode = S.S_MUL_EXTENDED if dtype.is_signed else S.U_MUL_EXTENDED
         return e.ins(S.COMPOSITE_EXTRACT, n.type, e.ins(opcode, pair, a, b), 1)
     word = Ints(e, 32, n.lanes)
-    widen = S.S_CONVERT if dtype.is_signed else S.U_CONVERT
-    product = word.do(S.I_MUL, word.do(widen, a), word.do(widen, b))
+    product = word.do(S.I_MUL, *(e.widen(x, dtype, n.lanes) for x in (a, b)))
     return n.do(S.U_CONVERT, word.shift(S.SHIFT_RIGHT_LOGICAL, product, dtype.bits))
 
 

@@ -168,8 +168,7 @@ class Memories:
         assert isinstance(dtype, DType)
         if dtype.bits >= 32:
             return e.use(value)
-        widen = S.S_CONVERT if dtype.is_signed else S.U_CONVERT
-        return e.ins(widen, e.module.u32, e.use(value))
+        return e.widen(e.use(value), dtype)
 
     def pointer(self, memory: Memory, index: int, lanes: int = 1) -> int:
         """A pointer to one item of `lanes` elements (or BITS)."""

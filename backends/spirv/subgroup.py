@@ -94,8 +94,7 @@ class Subgroups:
         n = e.use(op.operands[1])
         if dtype.bits == 32:
             return n
-        narrow = dtype.bits < 32 and dtype.is_signed
-        return e.ins(S.S_CONVERT if narrow else S.U_CONVERT, e.module.u32, n)
+        return e.widen(n, dtype) if dtype.bits < 32 else e.ins(S.U_CONVERT, e.module.u32, n)
 
     def move(self, value: int, t: Type, lane: int, constant: bool) -> int:
         """`value` as lane `lane` has it, through 32-bit words."""
@@ -138,8 +137,7 @@ class Subgroups:
         else:
             mode = INCLUSIVE if op.attr("inclusive") else EXCLUSIVE
         if dtype.is_int and dtype.bits < 32:
-            widen = S.S_CONVERT if dtype.is_signed else S.U_CONVERT
-            wide = e.ins(widen, e.ints(32, lanes), value)
+            wide = e.widen(value, dtype, lanes)
             total = self.group_int(mode, kind, wide, dtype.is_signed, lanes)
             if mode == EXCLUSIVE and kind in ("min", "max"):
                 total = self.first_lane(total, e.ints(32, lanes), lanes, self.identity(kind, dtype, lanes, 32))
