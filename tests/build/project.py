@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -108,10 +109,24 @@ class Run:
         return [line for line in self.err.splitlines() if line.startswith("scons: ***")]
 
 
-class Project:
-    """The project's folder. It shares SConstruct and site_scons with the real one by links."""
+def copy_compiler(folder: Path) -> Path:
+    """A copy of what the build uses of the package, below `folder`; gives the package."""
+    package = folder / "gristmill"
+    for name in ("ir", "store", "backends"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, package / name, ignore=ignore)
+    shutil.copy(ROOT / "src/gristmill/__init__.py", package)
+    return package
 
-    def __init__(self, folder: Path) -> None:
+
+class Project:
+    """The project's folder. It shares SConstruct and site_scons with the real one by links.
+
+    compiler: the package to build with, a copy, so that nothing changes it between two builds.
+    """
+
+    def __init__(self, folder: Path, compiler: Path) -> None:
+        self.compiler = compiler
         self.root = folder / "project"
         self.store = folder / "store"
         for name, text in FILES.items():
@@ -144,7 +159,7 @@ class Project:
     ) -> subprocess.Popen[str]:
         """Start scons here. jobs: what -j says; None leaves it out."""
         number = [] if jobs is None else [f"-j{jobs}"]
-        settings = {"GRISTMILL_STORE": str(self.store), "PYTHONDONTWRITEBYTECODE": "1"}
+        settings = {"GRISTMILL_STORE": str(self.store), "PYTHONPATH": str(self.compiler.parent)}
         return subprocess.Popen(
             [sys.executable, "-m", "SCons", *number, *arguments],
             cwd=self.root,

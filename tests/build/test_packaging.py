@@ -72,12 +72,13 @@ def test_the_sdist_holds_files_and_no_links(published: Path) -> None:
 
 def test_the_wheel_holds_every_module(published: Path) -> None:
     (wheel,) = published.glob("*.whl")
+    tree = published.parent
     with zipfile.ZipFile(wheel) as archive:
         inside = {n for n in archive.namelist() if n.endswith(".py")}
     wanted = {
-        f"gristmill/{path.relative_to(ROOT).as_posix()}"
+        f"gristmill/{path.relative_to(tree).as_posix()}"
         for name in FOLDERS
-        for path in (ROOT / name).rglob("*.py")
+        for path in (tree / name).rglob("*.py")
         if any(path.parent.glob("__init__.py"))
     }
     assert wanted <= inside, sorted(wanted - inside)

@@ -84,7 +84,7 @@ def test_a_source_that_changes_during_the_build_poisons_nothing(project: Project
 
 
 def test_two_builds_share_a_store_and_one_is_killed(project: Project, tmp_path: Path) -> None:
-    other = Project(tmp_path / "other")
+    other = Project(tmp_path / "other", project.compiler)
     other.store = project.store
     victim = other.start()
     time.sleep(0.5)

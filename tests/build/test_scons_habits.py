@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,40 +14,34 @@ import numpy as np
 import pytest
 
 from gristmill_build import steps
-from project import ROOT, Project
+from project import Project, copy_compiler
 
 
 @pytest.fixture
 def compiler(project: Project, tmp_path: Path) -> Path:
-    """A copy of the compiler that the project's builds use, to be edited."""
-    package = tmp_path / "compiler" / "gristmill"
-    ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("ir", "store", "backends"):
-        shutil.copytree(ROOT / name, package / name, ignore=ignore)
-    shutil.copy(ROOT / "src/gristmill/__init__.py", package)
-    return package
+    """The compiler of this project's builds, to be edited."""
+    project.compiler = copy_compiler(tmp_path / "compiler")
+    return project.compiler
 
 
 def test_an_edited_compiler_rebuilds_although_no_action_changed(
     project: Project, compiler: Path
 ) -> None:
     """SCons hashes an action's own bytecode and not what it calls."""
-    environment = {"PYTHONPATH": str(compiler.parent)}
-    assert project.scons(**environment).built == 6
-    assert "up to date" in project.scons(**environment).out
+    assert project.scons().built == 6
+    assert "up to date" in project.scons().out
     core = compiler / "ir/core.py"
     core.write_text(core.read_text() + "\n# edited\n")
-    assert project.scons(**environment).built == 6
+    assert project.scons().built == 6
 
 
 def test_an_edited_emitter_leaves_other_targets_alone(project: Project, compiler: Path) -> None:
-    environment = {"PYTHONPATH": str(compiler.parent)}
-    project.scons(**environment)
+    project.scons()
     (compiler / "backends/spirv/extra.py").write_text("X = 1\n")
-    assert "up to date" in project.scons(**environment).out
+    assert "up to date" in project.scons().out
     emitter = compiler / "backends/interp/emit.py"
     emitter.write_text(emitter.read_text() + "\n# edited\n")
-    run = project.scons(**environment)
+    run = project.scons()
     assert (run.steps("trace"), run.steps("compile")) == (0, 3)
 
 
