@@ -99,17 +99,23 @@ def direct(a, b, c, m, n, k, OUT, EPILOGUE, TX, TY, TM, TN):
     if n % TN == 0 and k % 4 == 0:
         if left < n and top < m:
             acc = registers(vec(f32, TN), TM, 0)
-            for q in range(k // 4):
+            width = n // TN
+            column = left // TN
+            deep = k // 4
+            starts = registers(i32, TM, 0)
+            for i in static_range(TM):
+                starts[i] = min(top + i, m - 1) * deep
+            for q in range(deep):
                 rows = registers(vec(f32, TN), 4, 0)
                 for d in static_range(4):
-                    rows[d] = convert(load_vector(b, ((4 * q + d) * n + left) // TN, TN), f32)
+                    rows[d] = convert(load_vector(b, (4 * q + d) * width + column, TN), f32)
                 for i in static_range(TM):
-                    up = convert(load_vector(a, min(top + i, m - 1) * (k // 4) + q, 4), f32)
+                    up = convert(load_vector(a, starts[i] + q, 4), f32)
                     for d in static_range(4):
                         acc[i] = fma(vec(f32, TN)(up[d]), rows[d], acc[i])
             for i in static_range(TM):
                 if top + i < m:
-                    at = ((top + i) * n + left) // TN
+                    at = (top + i) * width + column
                     store_vector(c, at, convert(EPILOGUE(acc[i]), OUT))
     else:
         sums = registers(f32, (TM, TN), 0)
