@@ -170,14 +170,17 @@ def _check_overlap(kernel: LoadedKernel, bindings: Sequence[Binding]) -> None:
     params = kernel.memory
     for i, a in enumerate(bindings):
         for j in range(i):
-            b = bindings[j]
-            if not (a.writes or b.writes) or not overlap(a, b):
-                continue
-            if params[i].may_alias and params[j].may_alias:
-                continue
-            raise ArgumentError(
-                f"buffers {params[j].name} and {params[i].name} overlap",
-                where=f"kernel {kernel.name}",
-                expected="separate memory, because the kernel writes one of them",
-                do="pass a copy, or declare both parameters may_alias in the kernel",
-            )
+            if overlap(a, bindings[j]):
+                check_may_overlap(kernel, params[j], params[i])
+
+
+def check_may_overlap(kernel: LoadedKernel, a: Param, b: Param) -> None:
+    """ArgumentError unless two parameters of one launch may share memory."""
+    written = a.access.writes or b.access.writes
+    if written and not (a.may_alias and b.may_alias):
+        raise ArgumentError(
+            f"buffers {a.name} and {b.name} overlap",
+            where=f"kernel {kernel.name}",
+            expected="separate memory, because the kernel writes one of them",
+            do="pass a copy, or declare both parameters may_alias in the kernel",
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.core import Param
-from .arguments import check_array
+from .arguments import check_array, check_may_overlap
 from .errors import ArgumentError
 from .hazards import Binding
 from .launch import LoadedKernel
@@ -48,7 +48,7 @@ class HostArguments:
         reads, writes = param.access.reads, param.access.writes
         if not array.size:
             return Binding(self.device._dummy(), 0, 0, 0, reads, writes)
-        address = array.ctypes.data
+        address = _address(array)
         region = next(r for r in self._regions if r.lo <= address < r.hi)
         offset = address - region.lo
         alignment = self.device.capabilities.offset_alignment
@@ -70,7 +70,7 @@ class HostArguments:
         for region in self._copied():
             for _, array in region.arrays:
                 assert region.allocation is not None
-                offset = array.ctypes.data - region.lo
+                offset = _address(array) - region.lo
                 self.device._write(region.allocation.handle, offset, _raw(array))
 
     def fetch(self) -> None:
@@ -79,7 +79,7 @@ class HostArguments:
             for param, array in region.arrays:
                 if param.access.writes:
                     assert region.allocation is not None
-                    offset = array.ctypes.data - region.lo
+                    offset = _address(array) - region.lo
                     self.device._read(region.allocation.handle, offset, _raw(array))
 
     def _slot(self, position: int, value: Any) -> Any:
@@ -89,9 +89,12 @@ class HostArguments:
         return value
 
     def _add(self, param: Param, array: Array) -> None:
-        lo = array.ctypes.data
+        lo = _address(array)
         region = _Region(lo, lo + array.nbytes, [(param, array)])
         for other in [r for r in self._regions if r.lo < region.hi and region.lo < r.hi]:
+            for earlier, there in other.arrays:
+                if _address(there) < lo + array.nbytes and lo < _address(there) + there.nbytes:
+                    check_may_overlap(self.kernel, earlier, param)
             self._regions.remove(other)
             region.lo, region.hi = min(region.lo, other.lo), max(region.hi, other.hi)
             region.arrays = other.arrays + region.arrays
@@ -107,6 +110,11 @@ class HostArguments:
 
     def _copied(self) -> list[_Region]:
         return [r for r in self._regions if r.allocation is not None and not r.adopted]
+
+
+def _address(array: Array) -> int:
+    """As array.ctypes.data, in a third of the time."""
+    return int(array.__array_interface__["data"][0])
 
 
 def _raw(array: Array) -> memoryview:

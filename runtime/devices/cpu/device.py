@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 
 from ....ir.targets import Capabilities, Limits
 from ...bundle import Artifact
@@ -11,7 +10,7 @@ from ...errors import ArgumentError
 from ...launch import MAX_GROUPS, Command
 from ...memory import GRANULE
 from ..host_device import HostDevice
-from .level import targets
+from .level import model_name, targets
 from .library import Library
 from .stages import INLINE_SECONDS, Code, LaunchStage, ScratchMemory
 
@@ -37,8 +36,8 @@ def _capabilities(spec: str) -> Capabilities:
     )
     return Capabilities(
         device=spec,
-        name=platform.processor() or platform.machine(),
-        driver=f"gristmill, {platform.libc_ver()[0]} {platform.libc_ver()[1]}",
+        name=model_name(),
+        driver=f"gristmill, {os.confstr('CS_GNU_LIBC_VERSION')}",
         targets=targets(),
         limits=limits,
         features=frozenset(FEATURES.split()),

@@ -50,9 +50,17 @@ def targets() -> tuple[str, ...]:
         raise NoDevice("no cpu target", expected="x86_64 or aarch64", got=machine)
     level = _override() or _from_libc() or _from_cpuinfo(Path("/proc/cpuinfo"))
     if level is None:
-        raise NoDevice("the processor is older than x86-64-v2", got=platform.processor())
+        raise NoDevice("the processor is older than x86-64-v2", got=model_name())
     usable = LEVELS[: LEVELS.index(level) + 1]
     return tuple(f"cpu-x86-64-{name}" for name in reversed(usable))
+
+
+def model_name() -> str:
+    """The processor's name, or the machine's kind where there is none."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
 
 
 def _override() -> str | None:

@@ -176,7 +176,10 @@ class Memory:
         if physical.unified:
             self.local = self._heap(mapped, DEVICE_LOCAL | CACHED, 0)
         else:
+            # Even where the host could reach it: it writes there at a tenth of the bus's speed and
+            # reads far slower still.
             self.local = self._heap(DEVICE_LOCAL, 0, VISIBLE)
+            self.local.visible = False
         self.host = self._heap(mapped, CACHED, DEVICE_LOCAL)
         self.params = self._heap(mapped, DEVICE_LOCAL, CACHED)
         self.heap_index = int(self._properties.memoryTypes[self.local.type_index].heapIndex)

@@ -1,0 +1,146 @@
+"""Every wrong argument is a typed error that says what was expected and got."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from gristmill import runtime
+from gristmill.runtime.devices.null import capabilities
+
+
+@pytest.fixture
+def saxpy(device, bundle):
+    return device.load(bundle, "saxpy", "f32")
+
+
+def floats(n: int) -> np.ndarray:
+    return np.zeros(n, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "words"),
+    [
+        ((), {}, "x is missing, y is missing, a is missing; expected 3 \\(x: f32 buffer read"),
+        ((floats(3), floats(3)), {}, "a is missing"),
+        ((floats(3), floats(3), 1.0, 2), {}, "4 positional arguments"),
+        ((floats(3), floats(3), 1.0), {"b": 1}, "no parameter b"),
+        ((floats(3), floats(3), 1.0), {"a": 1}, "a given twice"),
+        ((floats(3), np.zeros(3), 1.0), {}, r"argument 2 \(y\): wrong dtype; expected f32"),
+        ((floats(3), floats(3), "1"), {}, r"argument 3 \(a\): wrong type; expected a number"),
+        ((floats(3), floats(3), True), {}, "expected a number, got bool True"),
+        ((floats(3), floats(3), 1e300), {}, "it would become infinite"),
+        ((floats(6)[::2], floats(3), 1.0), {}, "not contiguous"),
+        (([1.0, 2.0], floats(2), 1.0), {}, "expected a numpy array or a Buffer of f32, got list"),
+        ((floats(3).astype(">f4"), floats(3), 1.0), {}, "wrong dtype"),
+    ],
+)
+def test_wrong_arguments(saxpy, args, named, words):
+    with pytest.raises(runtime.ArgumentError, match=words):
+        saxpy(*args, **named)
+
+
+def test_read_only_array_may_be_read_not_written(saxpy):
+    frozen = floats(3)
+    frozen.flags.writeable = False
+    saxpy(frozen, floats(3), 1.0)
+    with pytest.raises(runtime.ArgumentError, match="read-only"):
+        saxpy(floats(3), frozen, 1.0)
+
+
+def test_overlap_is_refused_unless_both_only_read(device, bundle, saxpy):
+    array = floats(100)
+    for x, y in ((array, array), (array[:60], array[50:]), (array[50:], array[:51])):
+        with pytest.raises(runtime.ArgumentError, match="buffers x and y overlap"):
+            saxpy(x, y, 1.0)
+    saxpy(array[:48], array[48:96], 1.0)
+    buffer = device.upload(floats(1024))
+    half = device.capabilities.offset_alignment
+    with pytest.raises(runtime.ArgumentError, match="overlap"):
+        device.launch(saxpy, buffer, buffer.view(0, 10), 1.0)
+    device.launch(saxpy, buffer.view(0, 16), buffer.view(half, 16), 1.0)
+    device.launch(saxpy, buffer.view(0, 0), buffer.view(0, 0), 1.0)
+    device.synchronize()
+
+
+def test_misaligned_view_is_refused(device, saxpy):
+    buffer = device.upload(floats(1024))
+    with pytest.raises(runtime.ArgumentError, match="misaligned view; expected an offset"):
+        device.launch(saxpy, buffer.view(1, 4), device.upload(floats(4)), 1.0)
+
+
+def test_device_launch_takes_only_its_own_buffers(device, saxpy):
+    with pytest.raises(runtime.ArgumentError, match="a Buffer of this device of f32, got ndarray"):
+        device.launch(saxpy, floats(3), floats(3), 1.0)
+    with runtime.open_device("null") as other:
+        foreign = other.upload(floats(3))
+        with pytest.raises(runtime.StateError, match="buffer of another device"):
+            device.launch(saxpy, foreign, device.upload(floats(3)), 1.0)
+        with pytest.raises(runtime.StateError, match="another device"):
+            other.launch(saxpy, foreign, foreign, 1.0)
+    with pytest.raises(runtime.ArgumentError, match="wrong dtype; expected f32, got i32"):
+        wrong = device.upload(np.zeros(3, np.int32))
+        device.launch(saxpy, wrong, device.upload(floats(3)), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("position", "value", "words"),
+    [
+        (1, 128, "expected -128 to 127, got 128"),
+        (1, 1.0, "expected an int, got float"),
+        (2, -1, "expected 0 to 65535"),
+        (3, 1, "expected a bool"),
+        (4, 1j, "expected a number"),
+    ],
+)
+def test_scalars_out_of_range(opened, bundle, position, value, words):
+    device = opened("null")
+    args = [np.zeros(1, np.int64), 1, 1, True, 1.0, 1]
+    args[position] = value
+    with pytest.raises(runtime.ArgumentError, match=words):
+        device.load(bundle, "scalars")(*args)
+
+
+@pytest.mark.parametrize("wrong", ["f31", object(), "float128", np.complex64])
+def test_odd_dtypes_and_shapes(opened, wrong):
+    device = opened("null")
+    with pytest.raises(runtime.ArgumentError, match="not a dtype"):
+        device.allocate(3, wrong)
+    for shape in (-1, (2, -3), (1.5,), (True,)):
+        with pytest.raises(runtime.ArgumentError, match="integers of at least 0"):
+            device.allocate(shape, "f32")
+
+
+def test_index_range_is_a_limit(opened, bundle):
+    device = opened("null", budget=1 << 40)
+    kernel = device.load(bundle, "saxpy", "i8")
+    big = device.allocate(16, "i8")
+    big.count = 1 << 31
+    with pytest.raises(runtime.LimitExceeded) as caught:
+        device.launch(kernel, big, device.allocate(16, "i8"), 1)
+    assert caught.value.limit == "index i32"
+    assert caught.value.maximum == (1 << 31) - 1
+
+
+def test_binding_limit(opened, bundle):
+    limits = dataclasses.replace(capabilities().limits, binding_bytes=1024)
+    caps = capabilities(limits=limits)
+    device = opened("null", caps=caps)
+    kernel = device.load(bundle, "shift")
+    a, b = device.allocate(257, "i32"), device.allocate(256, "i32")
+    with pytest.raises(runtime.LimitExceeded, match="bytes of a binding"):
+        device.launch(kernel, a, b)
+    device.launch(kernel, b, b)
+
+
+def test_unknown_devices_and_options():
+    with pytest.raises(runtime.NoDevice, match="no device 'cuda9'; expected one of cpu, interp"):
+        runtime.open_device("cuda9")
+    with pytest.raises(runtime.NoDevice, match="there is one cpu device"):
+        runtime.open_device("cpu:3")
+    with pytest.raises(runtime.ArgumentError, match="does not take this option"):
+        runtime.open_device("cpu", threads=3)
+    with pytest.raises(runtime.ArgumentError, match="at least 1"):
+        runtime.open_device("cpu", workers=0)

@@ -1,0 +1,216 @@
+"""A bundle is trusted only as far as its digests go; selection says what each variant lacked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gristmill import runtime
+from gristmill.runtime.bundle import lacking
+from gristmill.runtime.devices.null import capabilities
+from gristmill.store.bundle import Entry, bundle_json, write_bundle
+from gristmill.store.manifest import ManifestError
+
+
+@pytest.fixture
+def copied(bundle_folder, tmp_path) -> Path:
+    """A bundle of its own to damage."""
+    return Path(shutil.copytree(bundle_folder, tmp_path / "bundle"))
+
+
+def small_bundle(folder: Path, bundle: runtime.Bundle, *entries: Entry) -> Path:
+    """A bundle of the interpreter's `shift` alone, or of these entries."""
+    artifact = bundle.artifacts("shift", "i32")[0]
+    (folder / "shift.kir").write_bytes(artifact.read())
+    write_bundle(folder, entries or (Entry(artifact.manifest, "shift.kir"),))
+    return folder
+
+
+def test_every_byte_of_an_artifact_is_checked_before_the_driver(bundle, tmp_path):
+    folder = small_bundle(tmp_path, bundle)
+    file = folder / "shift.kir"
+    good = file.read_bytes()
+    with runtime.open_device("null") as device:
+        device.inject("load", AssertionError("the driver was called"))
+        for at in range(len(good)):
+            bad = bytearray(good)
+            bad[at] ^= 1 << at % 8
+            file.write_bytes(bad)
+            with pytest.raises(runtime.ArtifactCorrupt, match="wrong content"):
+                device.load(runtime.open_bundle(folder), "shift")
+        for size in (0, 1, len(good) - 1):
+            file.write_bytes(good[:size])
+            with pytest.raises(runtime.ArtifactCorrupt, match="wrong size"):
+                device.load(runtime.open_bundle(folder), "shift")
+
+
+def test_every_byte_of_the_index_is_checked(bundle, tmp_path):
+    folder = small_bundle(tmp_path, bundle)
+    index = folder / "bundle.json"
+    good = index.read_bytes()
+    for at in range(len(good)):
+        bad = bytearray(good)
+        bad[at] ^= 1 << at % 8
+        index.write_bytes(bad)
+        with pytest.raises(runtime.BundleError):
+            runtime.open_bundle(folder)
+        index.write_bytes(good[:at])
+        with pytest.raises(runtime.BundleError):
+            runtime.open_bundle(folder)
+    index.write_bytes(good)
+    assert len(runtime.open_bundle(index)) == 1
+
+
+def rewritten(folder: Path, change: Any) -> None:
+    """Change the decoded index and sign it again."""
+    from gristmill.runtime.bundle import _sha256, canonical
+
+    data = json.loads((folder / "bundle.json").read_text())
+    change(data)
+    data["digest"] = _sha256(canonical(data["entries"]))
+    (folder / "bundle.json").write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(schema=2),
+        lambda d: d["entries"][0]["manifest"].update(schema=2),
+        lambda d: d.pop("schema"),
+        lambda d: d.update(more=1),
+        lambda d: d["entries"][0].pop("path"),
+        lambda d: d["entries"][0].update(path="../up.kir"),
+        lambda d: d["entries"][0].update(path="/etc/passwd"),
+        lambda d: d["entries"][0].update(sites=[{"file": 3}]),
+        lambda d: d["entries"][0].update(manifest=None),
+        lambda d: d["entries"][0]["manifest"].pop("kernel"),
+    ],
+)
+def test_other_schemas_and_odd_fields_are_typed_errors(bundle, tmp_path, change):
+    folder = small_bundle(tmp_path, bundle)
+    rewritten(folder, change)
+    with pytest.raises(runtime.ManifestInvalid) as caught:
+        runtime.open_bundle(folder)
+    assert isinstance(caught.value, ManifestError)
+
+
+def test_odd_manifest_is_found_when_it_is_used(bundle, tmp_path):
+    folder = small_bundle(tmp_path, bundle)
+    rewritten(folder, lambda d: d["entries"][0]["manifest"].update(size="7"))
+    with pytest.raises(runtime.ManifestInvalid, match="field size must be int"):
+        runtime.open_bundle(folder).artifacts("shift", "i32")
+
+
+def test_missing_things_are_named(copied, tmp_path):
+    with pytest.raises(runtime.ArtifactMissing, match="no bundle: No such file"):
+        runtime.open_bundle(tmp_path / "nowhere")
+    bundle = runtime.open_bundle(copied)
+    with pytest.raises(runtime.ArtifactMissing, match="no kernel 'softmin'; it has .*saxpy"):
+        bundle.artifacts("softmin", "f32")
+    with pytest.raises(runtime.ArtifactMissing, match="expected one of f32, f16, f64, i8"):
+        bundle.artifacts("saxpy", "f128")
+    with runtime.open_device("interp") as device:
+        with pytest.raises(runtime.ArtifactMissing, match="several specializations"):
+            device.load(bundle, "saxpy")
+        (copied / "interp-kir/saxpy/f32.bin").unlink()
+        with pytest.raises(runtime.ArtifactMissing, match="rebuild the bundle"):
+            device.load(bundle, "saxpy", "f32")
+
+
+def test_no_artifact_for_the_device_is_a_refusal_with_both_lists(bundle, tmp_path):
+    reopened = runtime.open_bundle(small_bundle(tmp_path, bundle))
+    caps = capabilities(targets=("ptx-sm_90", "ptx-sm_80"))
+    refusal = reopened.select("shift", "i32", caps)
+    assert isinstance(refusal, runtime.Refusal)
+    assert (refusal.targets, refusal.built) == (("ptx-sm_90", "ptx-sm_80"), ("interp-kir",))
+    assert "loads ptx-sm_90, ptx-sm_80, the bundle has interp-kir" in str(refusal)
+    with runtime.open_device("null", caps=caps) as device, pytest.raises(runtime.Refused) as caught:
+        device.load(reopened, "shift")
+    assert caught.value.refusal == refusal._replace(device=refusal.device)
+
+
+def variant(bundle: runtime.Bundle, n: int, **changes: Any) -> Entry:
+    manifest = bundle.artifacts("shift", "i32")[0].manifest
+    return Entry(dataclasses.replace(manifest, key=f"variant {n}", **changes), "shift.kir")
+
+
+def chosen(bundle: runtime.Bundle, caps: Any) -> str:
+    found = bundle.select("shift", "i32", caps)
+    assert isinstance(found, runtime.Artifact)
+    return found.manifest.key
+
+
+def test_first_variant_that_fits_is_chosen(bundle, tmp_path):
+    entries = [
+        variant(bundle, 0, requires=("f16",)),
+        variant(bundle, 1, subgroup=32),
+        variant(bundle, 2, workgroup=(2048, 1, 1)),
+        variant(bundle, 3, shared_bytes=1 << 20),
+        variant(bundle, 4, facts={"max_loop_trips": 65536}),
+        variant(bundle, 5, target="cpu-aarch64"),
+    ]
+    made = runtime.open_bundle(small_bundle(tmp_path, bundle, *entries))
+    full = capabilities()
+    assert chosen(made, full) == "variant 0"
+    no_f16 = capabilities(features=full.features - {"f16"})
+    assert chosen(made, no_f16) == "variant 1"
+    small = capabilities(features=full.features - {"f16"}, subgroup_sizes=(4, 8))
+    assert chosen(made, small) == "variant 4"
+    weak = capabilities(
+        features=frozenset(),
+        subgroup_sizes=(4,),
+        targets=("interp-kir",),
+        limits=dataclasses.replace(full.limits, loop_iterations=65535),
+    )
+    refusal = made.select("shift", "i32", weak)
+    assert isinstance(refusal, runtime.Refusal)
+    assert [lack.missing[0] for lack in refusal.lacks] == [
+        "feature f16",
+        "subgroups of 32 (the device has 4)",
+        "2048 invocations in a workgroup (limit 1024)",
+        "1048576 bytes of workgroup memory (limit 65536)",
+        "65536 loop iterations of an invocation (limit 65535)",
+    ]
+    assert chosen(made, capabilities(targets=("cpu-aarch64", "interp-kir"))) == "variant 5"
+
+
+@pytest.mark.parametrize("feature", ["f16", "storage16"])
+def test_capability_decides_in_both_directions(bundle, tmp_path, feature):
+    made = runtime.open_bundle(
+        small_bundle(tmp_path, bundle, variant(bundle, 0, requires=(feature,)))
+    )
+    full = capabilities()
+    assert chosen(made, full) == "variant 0"
+    refusal = made.select("shift", "i32", capabilities(features=full.features - {feature}))
+    assert isinstance(refusal, runtime.Refusal)
+    assert refusal.lacks[0].missing == (f"feature {feature}",)
+
+
+def test_target_suffixes_are_features_and_come_first(bundle, tmp_path):
+    plain = variant(bundle, 0)
+    native = variant(bundle, 1, target="interp-kir:dot4", requires=("dot4",))
+    made = runtime.open_bundle(small_bundle(tmp_path, bundle, plain, native))
+    full = capabilities()
+    assert chosen(made, full) == "variant 1"
+    assert chosen(made, capabilities(features=full.features - {"dot4"})) == "variant 0"
+
+
+def test_fault_bitmap_counts_as_a_buffer(bundle):
+    manifest = bundle.artifacts("checked_root", "f32")[0].manifest
+    caps = capabilities()
+    limits = dataclasses.replace(caps.limits, buffers=2)
+    assert lacking(manifest, capabilities(limits=limits)) == ("3 buffers (limit 2)",)
+    assert lacking(dataclasses.replace(manifest, sites=()), capabilities(limits=limits)) == ()
+
+
+def test_bundle_written_by_the_store_is_canonical(bundle_folder):
+    text = (bundle_folder / "bundle.json").read_text()
+    assert json.loads(text)["digest"] in text
+    assert len(bundle_json([])) > 0
+    assert np.all([len(a.manifest.sha256) == 64 for a in runtime.open_bundle(bundle_folder)])
