@@ -50,7 +50,9 @@ class OpRow:
     rounded to bf16 by the caller after every op. `exact` says that every conforming target gives
     these very bits (DESIGN: Numerics), `fold` that the result is correctly rounded and does not
     depend on the machine, so that the fold pass may evaluate it. `ulp` bounds the error of an op
-    that is not exact, for f32.
+    that is not exact, for f32, and `ulp64` for f64: over the whole range, with correctly rounded
+    div and sqrt (ir.maths says what a target without them adds). Below 0 the bounds of lgamma are
+    relative to lgamma(|a|) and 1: near its zeros there only the absolute error is small.
     """
 
     name: str
@@ -62,6 +64,7 @@ class OpRow:
     fold: bool = False
     commutative: bool = False
     ulp: float | None = None
+    ulp64: float | None = None
     doc: str = ""
 
 
