@@ -93,8 +93,6 @@ def prepare(kernel: Kernel, options: Options) -> Kernel:
 
     from .support import support
 
-    if not hasattr(passes, "standard"):
-        return kernel
     return passes.run(kernel, passes.standard(support(kernel), checks=options.checks))
 
 

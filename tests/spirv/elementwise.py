@@ -89,9 +89,9 @@ def _floats(dtype: DType, bits: np.ndarray, count: int, rng: np.random.Generator
         result = values.astype(dtype.storage)
     raw = rng.random(count) < 0.2
     result[raw] = bits.view(dtype.storage)[raw]
-    if dtype.is_float:  # devices may flush what is denormal
+    with np.errstate(all="ignore"):  # devices may flush what is denormal
         tiny = np.abs(result.astype(np.float64)) < float(np.finfo(dtype.storage).tiny)
-        result[tiny & (result != 0)] = 1
+    result[tiny & (result != 0)] = 1
     return result
 
 
