@@ -63,8 +63,8 @@ def zero(x: Lowering, groups: Sequence[SlotGroup]) -> None:
 
 
 def leaves(op: Op) -> bool:
-    """Whether lanes may leave an if or switch otherwise than behind it."""
-    return any(_leaves(region, False) for region in op.regions)
+    """Whether lanes may leave a construct otherwise than behind it."""
+    return any(_leaves(region, op.name in ("for", "while")) for region in op.regions)
 
 
 def _leaves(region: Region, in_loop: bool) -> bool:
@@ -89,10 +89,10 @@ def finish_arm(x: Lowering, op: Op, terminator: Op, results: Sequence[SlotGroup]
 
 def rejoin(x: Lowering, mask: Mask, left: bool, test: bool) -> None:
     """Behind a construct: the active lanes are those of before that have not left."""
-    scope = x.scopes[-1]
     x.mask = mask
-    if not left or scope.alive is None:
+    if not left or x.scopes[-1].alive is None:
         return
+    scope = x.scopes[-1]
     alive = x.f.value(f"load {x.masks.type}, ptr {scope.alive}")
     x.mask = x.masks.both(mask, alive)
     if test:

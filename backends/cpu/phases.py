@@ -65,13 +65,10 @@ class _Phases:
 
     def outer(self, op: Op) -> bool:
         """Whether control flow is emitted once for the whole workgroup."""
-        if op.name == "barrier":
-            return True
-        if not op.regions:
-            return False
-        if any(o.name == "barrier" for r in op.regions for o in walk(r)):
-            return True
-        return self.leaves_together(op)
+        return self.synchronises(op) or self.leaves_together(op)
+
+    def synchronises(self, op: Op) -> bool:
+        return op.name == "barrier" or any(has_barriers(r) for r in op.regions)
 
     def leaves_together(self, op: Op) -> bool:
         """Whether an if or switch ends the kernel or an outer loop for the whole workgroup."""
@@ -89,7 +86,11 @@ class _Phases:
         """Whether an op is computed once for the whole workgroup, before the phase."""
         if not op.results or not all(self.common(v) for v in op.results):
             return False
-        return self.pure(op)
+        return self.pure(op) and all(self.shared(v) for v in _uses([op], ()))
+
+    def shared(self, value: Value) -> bool:
+        """Whether a value exists outside of phases."""
+        return isinstance(value.type, MemType) or value.id in self.group or value.id in self.variables
 
     def pure(self, op: Op) -> bool:
         if op.regions:
@@ -113,9 +114,9 @@ class _Phases:
         for op in region.ops[:-1]:
             if not self.f.open:
                 return
-            if self.outer(op):
+            if self.outer(op) and not (pinned and not self.synchronises(op)):
                 if pinned:
-                    raise self.x.fail(op, "a barrier or a loop with one stands behind a return of some invocations")
+                    raise self.x.fail(op, "a barrier stands behind a return of some invocations")
                 self.flush(run)
                 run = []
                 self.construct(op)
@@ -282,17 +283,19 @@ class _Phases:
 
     def flush(self, run: Sequence[Op], moves: Sequence[tuple[Value, Value]] = ()) -> None:
         """Emit a phase: `run`, then the assignment of values to variables and blocks."""
-        common = [(t, v) for t, v in moves if t.id in self.variables]
-        apart = [(t, v) for t, v in moves if t.id not in self.variables]
+        shared = [(t, v) for t, v in moves if t.id in self.variables and self.shared(v)]
+        apart = [(t, v) for t, v in moves if (t, v) not in shared]
+        self.restore_group()
+        values = [self.x.lanes.parts(v, SCALAR) for _, v in shared]  # all is read before a write
         work = [op for op in run if not _nothing(op)]
         if work or apart:
             self.phase(work, apart)
-        if common:
-            self.restore_group()
-            values = [self.x.lanes.parts(v, SCALAR) for _, v in common]
-            for (target, _), parts in zip(common, values, strict=True):
-                for slot, part in zip(self.variables[target.id].slots, parts, strict=True):
-                    slot.store(part)
+        for (target, _), parts in zip(shared, values, strict=True):
+            self.assign(target, parts)
+
+    def assign(self, variable: Value, parts: Sequence[str]) -> None:
+        for slot, part in zip(self.variables[variable.id].slots, parts, strict=True):
+            slot.store(part)
 
     def phase(self, run: Sequence[Op], moves: Sequence[tuple[Value, Value]]) -> None:
         x, f = self.x, self.f
@@ -324,7 +327,7 @@ class _Phases:
 
     def again(self, value: Value) -> int:
         """How many ops it takes to compute a value again; more than `_AGAIN`: it is kept."""
-        if isinstance(value.type, MemType) or value.id in self.group or value.id in self.variables:
+        if self.shared(value):
             return 0
         if value.id in self.remade:
             return self.remade[value.id]
@@ -350,10 +353,14 @@ class _Phases:
                 self.blocks[value.id] = self.block_for(value)
         pending = []
         for target, value in [*kept, *moves]:
-            block = self.blocks[target.id]
-            pending.append((target, block, x.lanes.parts(value, block.form)))
-        for target, block, parts in pending:
-            self.store(target, block, parts)
+            # A variable of the workgroup: all subgroups set it to the same.
+            form = SCALAR if target.id in self.variables else self.blocks[target.id].form
+            pending.append((target, x.lanes.parts(value, form)))
+        for target, parts in pending:
+            if target.id in self.variables:
+                self.assign(target, parts)
+            else:
+                self.store(target, self.blocks[target.id], parts)
 
     def store(self, value: Value, block: _Block, parts: Sequence[str]) -> None:
         x, f = self.x, self.f
