@@ -243,7 +243,7 @@ def _entry(
         columns.append(parts)
     result = []
     for row in zip(*columns, strict=True):
-        leaf = _leaf(t, node, joined, arms, list(row), cond)
+        leaf = _leaf(t, node, joined, arms, list(row), mark, cond)
         if isinstance(leaf, Conflict):
             return leaf if leaf.reason else Conflict(_differ(arms, entries))
         result.append(leaf)
@@ -292,11 +292,13 @@ def _leaf(
     joined: Join,
     arms: list[Arm],
     row: list[Entry],
+    mark: int,
     cond: Value | None,
 ) -> Entry:
     """One run-time part of a slot: kept, a choice of constants, or a result."""
     there = [e for e in row if e is not MISSING]
-    if all(same(there[0], e) for e in there) and not isinstance(there[0], Value):
+    inside = isinstance(there[0], WeakSelect) and there[0].condition.id >= mark
+    if all(same(there[0], e) for e in there) and not (isinstance(there[0], Value) or inside):
         return there[0]
     if any(isinstance(e, Registers) or not _can_be_value(e) for e in there):
         return Conflict("")
