@@ -144,8 +144,10 @@ class _Phases:
             return
         if pinned:
             raise self.x.fail(terminator, "a return of some invocations inside control flow with barriers")
-        targets = self.targets(terminator)
-        self.flush(run, list(zip(targets, terminator.operands, strict=True)))
+        if terminator.name == "condition":
+            self.flush(run)
+            return
+        self.flush(run, list(zip(self.targets(terminator), terminator.operands, strict=True)))
         if terminator.name in ("continue", "break"):
             latch, exit_, _ = self.loops[-1]
             self.f.branch(latch if terminator.name == "continue" else exit_)
@@ -153,9 +155,7 @@ class _Phases:
     def targets(self, terminator: Op) -> list[Value]:
         """The values that a terminator's operands are assigned to."""
         if terminator.name == "yield":
-            return list(self.yielding[-1].results) if self.yielding else []
-        if terminator.name == "condition":
-            return []
+            return list(self.yielding[-1].results)
         op = self.loops[-1][2]
         if terminator.name == "break":
             return list(op.results)
