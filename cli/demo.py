@@ -73,13 +73,13 @@ def demo(arguments: argparse.Namespace) -> int:
 
 def best_device() -> runtime.Device:
     """A real GPU where there is one, else the CPU: Vulkan drivers in software rank below it."""
-    for found in runtime.find_devices():
-        if found.missing or not found.spec.startswith("vulkan"):
-            continue
-        device = runtime.open_device(found.spec)
-        if str(device.capabilities.facts.get("type", "")) in HARDWARE:
-            return device
-        device.close()
+    try:
+        device = runtime.open_device("vulkan")
+    except runtime.NoDevice:
+        return runtime.open_device("cpu")
+    if str(device.capabilities.facts.get("type")) in HARDWARE:
+        return device
+    device.close()
     return runtime.open_device("cpu")
 
 

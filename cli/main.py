@@ -7,6 +7,7 @@ standard error says why).
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -94,7 +95,12 @@ def main(words: Sequence[str] | None = None) -> int:
     from ..runtime.errors import GristmillError
 
     try:
-        return run(arguments)
+        status = run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (CommandError, GristmillError, OSError) as error:
         print(f"gristmill {arguments.command}: {_line(error)}", file=sys.stderr)
         return CANNOT

@@ -36,7 +36,9 @@ def test_commands(root: Path, tests: str, jobs: int) -> list[Command]:
 def declare(env: Any, root: Path, choice: Choice, bundle: Any) -> None:
     """The aliases `all`, `demo`, `test` and `lint`."""
     jobs = env["WORKSHOP"].jobs
-    demo = _python("gristmill.cli.main", "demo", "--bundle", choice.out, *choice.words.split(","))
+    device = ["--device", choice.device] if choice.device else []
+    words = choice.words.replace(",", " ").split()
+    demo = _python("gristmill.cli.main", "demo", "--bundle", choice.out, *device, *words)
     env.Alias("all", bundle)
     _job(env, "demo", [bundle], lambda: [demo], root)
     _job(env, "test", [bundle], lambda: test_commands(root, choice.tests, jobs), root)

