@@ -68,9 +68,7 @@ def bind(
     return Command(kernel, fixed, tuple(scalars), sizes)
 
 
-def _binding(
-    kernel: LoadedKernel, position: int, value: Any, host: HostBinder | None
-) -> Binding:
+def _binding(kernel: LoadedKernel, position: int, value: Any, host: HostBinder | None) -> Binding:
     param = kernel.params[position]
     if isinstance(value, Buffer):
         binding = _buffer_binding(kernel, position, value)

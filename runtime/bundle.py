@@ -2,7 +2,7 @@
 
 A bundle is a directory with `bundle.json`:
     {"schema": 1, "digest": sha256 of the canonical JSON of entries, "entries": [entry...]}
-    entry: {"manifest": {...}, "path": file relative to the bundle, "sites": [{file,line,column}...]}
+    entry: {"manifest": {...}, "path": relative to the bundle, "sites": [{file,line,column}...]}
 Entries of one kernel, specialization and target stand in the declared order of preference. The
 digest is checked when the bundle is opened, size and sha256 of an artifact before its bytes are
 handed to a driver.
@@ -121,9 +121,7 @@ class Bundle:
                 lacks.append(Lack(artifact.manifest.target, number, missing))
         built = tuple(sorted({a.manifest.target for a in artifacts}))
         device = f"{capabilities.device} ({capabilities.name})"
-        return Refusal(
-            kernel, specialization, device, capabilities.targets, built, tuple(lacks)
-        )
+        return Refusal(kernel, specialization, device, capabilities.targets, built, tuple(lacks))
 
     def _artifact(self, entry: dict[str, Any]) -> Artifact:
         file = self.root / entry["path"]
@@ -143,7 +141,9 @@ class Bundle:
             known = ", ".join(sorted(names)) or "nothing"
             return ArtifactMissing(f"no kernel {kernel!r}; it has {known}", where=str(self.root))
         known = ", ".join(names[kernel])
-        what = f"no specialization {specialization!r}" if specialization else "several specializations"
+        what = (
+            f"no specialization {specialization!r}" if specialization else "several specializations"
+        )
         return ArtifactMissing(
             f"{what} of kernel {kernel}", where=str(self.root), expected=f"one of {known}"
         )

@@ -26,8 +26,18 @@ from .errors import ArgumentError, LimitExceeded, OutOfMemory, Poisoned, Refused
 from .faults import FaultTable, Words
 from .host import HostArguments
 from .launch import Command, LoadedKernel
-from .memory import Allocation, Array, Buffer, MemoryReport, Slot, as_dtype, as_shape
-from .memory import GRANULE, padded, scalar_array
+from .memory import (
+    GRANULE,
+    Allocation,
+    Array,
+    Buffer,
+    MemoryReport,
+    Slot,
+    as_dtype,
+    as_shape,
+    padded,
+    scalar_array,
+)
 from .recording import Recording
 from .refusal import Refusal
 
@@ -61,7 +71,9 @@ class Device(ABC):
     name: as given to `open_device`. timeout: seconds that every wait may take unless it says so.
     """
 
-    def __init__(self, name: str, capabilities: Capabilities, timeout: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, name: str, capabilities: Capabilities, timeout: float = WAIT_SECONDS
+    ) -> None:
         self.name, self.capabilities, self.timeout = name, capabilities, timeout
         self._lock = threading.RLock()
         self._dead: Poisoned | None = None
@@ -214,7 +226,10 @@ class Device(ABC):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -225,9 +240,7 @@ class Device(ABC):
 
     def _own(self, buffer: Buffer) -> None:
         if buffer.device is not self:
-            raise StateError(
-                "buffer of another device", expected=self.name, got=buffer.device.name
-            )
+            raise StateError("buffer of another device", expected=self.name, got=buffer.device.name)
 
     def _command(
         self, kernel: LoadedKernel, args: Sequence[Any], named: dict[str, Any], grid: Any

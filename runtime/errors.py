@@ -87,7 +87,11 @@ class LimitExceeded(GristmillError):
 
     def __init__(self, limit: str, maximum: int, value: int, where: str = "", do: str = "") -> None:
         super().__init__(
-            f"limit {limit} exceeded", where=where, expected=f"at most {maximum}", got=str(value), do=do
+            f"limit {limit} exceeded",
+            where=where,
+            expected=f"at most {maximum}",
+            got=str(value),
+            do=do,
         )
         self.limit, self.maximum, self.value = limit, maximum, value
 
@@ -109,7 +113,13 @@ class KernelFault(GristmillError):
             where=str(loc) if loc else "",
             do="outputs of this launch are not to be trusted",
         )
-        self.kernel, self.launch, self.site, self.loc, self.others = kernel, launch, site, loc, others
+        self.kernel, self.launch, self.site, self.loc, self.others = (
+            kernel,
+            launch,
+            site,
+            loc,
+            others,
+        )
 
 
 class Poisoned(GristmillError):
@@ -134,4 +144,3 @@ class DriverError(GristmillError):
     def __init__(self, call: str, code: int, name: str, where: str = "", do: str = "") -> None:
         super().__init__(f"{call} failed with {name} ({code})", where=where, do=do)
         self.call, self.code = call, code
-

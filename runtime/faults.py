@@ -83,6 +83,9 @@ class FaultTable:
             at = first + used
         if at + size > WORDS:
             raise LimitExceeded(
-                "fault sites", WORDS * 32, (at + size) * 32, do="close recordings that are not needed"
+                "fault sites",
+                WORDS * 32,
+                (at + size) * 32,
+                do="close recordings that are not needed",
             )
         return at

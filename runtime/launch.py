@@ -79,7 +79,9 @@ class LoadedKernel:
         where = f"kernel {self.name}"
         total = sizes[0] * sizes[1] * sizes[2]
         if total > MAX_GROUPS:
-            raise LimitExceeded("workgroups of a launch", MAX_GROUPS, total, where, "split the work")
+            raise LimitExceeded(
+                "workgroups of a launch", MAX_GROUPS, total, where, "split the work"
+            )
         for size, width, axis in zip(sizes, self.manifest.workgroup, "xyz", strict=True):
             if size * width > self.index.max:
                 raise LimitExceeded(

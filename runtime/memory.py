@@ -162,8 +162,14 @@ def scalar_value_bits(value: Any, dtype: DType, where: str) -> int:
         bits = scalar_bits(value.item() if isinstance(value, np.generic) else value, dtype)
     except OverflowError as error:  # an int beyond every float
         raise ArgumentError(f"value outside {dtype}", where=where, got=str(value)) from error
-    if dtype.is_float and bits & _magnitude(dtype) == _INFINITY[dtype.name] and math.isfinite(value):
-        raise ArgumentError(f"value outside {dtype}: it would become infinite", where=where, got=str(value))
+    if (
+        dtype.is_float
+        and bits & _magnitude(dtype) == _INFINITY[dtype.name]
+        and math.isfinite(value)
+    ):
+        raise ArgumentError(
+            f"value outside {dtype}: it would become infinite", where=where, got=str(value)
+        )
     return bits
 
 

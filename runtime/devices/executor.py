@@ -1,4 +1,4 @@
-"""Worker threads for devices that are this process: jobs in order, each stage shared by several workers.
+"""Worker threads for devices that are this process: jobs in order, shared by several workers.
 
 Worker 0 leads: it takes jobs from the queue and runs their stages one after another; a wide stage
 is handed to helpers as well. All threads are daemons: when a wait outlasts its bound they are left

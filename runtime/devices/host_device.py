@@ -107,7 +107,7 @@ class HostDevice(Device):
             raise DeviceTimeout(
                 f"a launch outlasted the bound of {timeout:g} s",
                 where=self.name,
-                do="its threads and buffers are left behind; use smaller launches or a longer bound",
+                do="its threads and buffers are left behind; launch less at once or wait longer",
             )
         if self._executor.error is not None:
             raise SubmissionFailed(

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 REPORTS = 1000  # how many launches are remembered
 
 
-class KernelProblem(GristmillError):
+class KernelProblem(GristmillError):  # noqa: N818 (as KernelFault)
     """The interpreter found mistakes in a kernel; `report` lists them."""
 
     def __init__(self, kernel: str, report: Report) -> None:
         text = "; ".join(map(str, report.problems))
-        super().__init__(f"kernel {kernel}: {text}", do="mend the kernel: other targets may not tell")
+        super().__init__(
+            f"kernel {kernel}: {text}", do="mend the kernel: other targets may not tell"
+        )
         self.kernel, self.report = kernel, report
 
 

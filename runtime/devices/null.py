@@ -55,9 +55,7 @@ def capabilities(**changes: Any) -> Capabilities:
 class NullDevice(Device):
     """See the module. submitted: every command, in order; budget: bytes it may hold."""
 
-    def __init__(
-        self, name: str, caps: Capabilities, timeout: float, budget: int = TOTAL
-    ) -> None:
+    def __init__(self, name: str, caps: Capabilities, timeout: float, budget: int = TOTAL) -> None:
         super().__init__(name, caps, timeout)
         self.submitted: list[Command] = []
         self.fault_words = np.zeros(1, np.uint32)

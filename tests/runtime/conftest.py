@@ -12,13 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from need import driver_file, missing
 
 from gristmill import runtime
 from gristmill.backends.compile import Options, compile_kernel
 from gristmill.ir.text import line_locs, print_kernel
 from gristmill.runtime.devices.cpu.level import targets as cpu_targets
 from gristmill.store.bundle import Entry, Place, write_bundle
+from need import driver_file, missing
 
 HERE = Path(__file__).parent
 SAMPLES = {
@@ -37,9 +37,11 @@ DEVICES = {
     "null": "null",
     "lavapipe": "vulkan:llvmpipe",
     "swiftshader": "vulkan:SwiftShader",
+    "staged": "vulkan:llvmpipe",  # treated as a discrete GPU: no buffer is mapped
 }
 COMPUTING = [name for name in DEVICES if name != "null"]
-VULKAN = ["lavapipe", "swiftshader"]
+DRIVERS = ["lavapipe", "swiftshader"]
+VULKAN = [*DRIVERS, "staged"]
 
 
 def _sample_module() -> ModuleType:
@@ -90,12 +92,12 @@ def bundle(bundle_folder: Path) -> runtime.Bundle:
 
 
 @contextlib.contextmanager
-def software_drivers() -> Iterator[None]:
+def software_drivers() -> Iterator[pytest.MonkeyPatch]:
     """Both Vulkan software drivers, whatever the machine's own configuration says."""
-    files = [str(f) for f in map(driver_file, VULKAN) if f is not None]
+    files = [str(f) for f in map(driver_file, DRIVERS) if f is not None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VK_DRIVER_FILES", os.pathsep.join(files))
-        yield
+        yield patch
 
 
 @pytest.fixture
@@ -107,9 +109,13 @@ def opened(
 
     def open_one(name: str, **options: object) -> runtime.Device:
         if name in VULKAN:
-            require(name)
+            require("lavapipe" if name == "staged" else name)
             require("vulkan", missing("vulkan"))
-            with software_drivers():
+            with software_drivers() as patch:
+                if name == "staged":
+                    from gristmill.runtime.devices.vulkan.features import PhysicalDevice
+
+                    patch.setattr(PhysicalDevice, "unified", False)
                 devices.append(runtime.open_device(DEVICES[name], **options))
         else:
             devices.append(runtime.open_device(DEVICES[name], **options))

@@ -80,8 +80,8 @@ def test_device_launch_takes_only_its_own_buffers(device, saxpy):
             device.launch(saxpy, foreign, device.upload(floats(3)), 1.0)
         with pytest.raises(runtime.StateError, match="another device"):
             other.launch(saxpy, foreign, foreign, 1.0)
+    wrong = device.upload(np.zeros(3, np.int32))
     with pytest.raises(runtime.ArgumentError, match="wrong dtype; expected f32, got i32"):
-        wrong = device.upload(np.zeros(3, np.int32))
         device.launch(saxpy, wrong, device.upload(floats(3)), 1.0)
 
 

@@ -111,7 +111,7 @@ def test_missing_things_are_named(copied, tmp_path):
     with pytest.raises(runtime.ArtifactMissing, match="no bundle: No such file"):
         runtime.open_bundle(tmp_path / "nowhere")
     bundle = runtime.open_bundle(copied)
-    with pytest.raises(runtime.ArtifactMissing, match="no kernel 'softmin'; it has .*saxpy"):
+    with pytest.raises(runtime.ArtifactMissing, match=r"no kernel 'softmin'; it has .*saxpy"):
         bundle.artifacts("softmin", "f32")
     with pytest.raises(runtime.ArtifactMissing, match="expected one of f32, f16, f64, i8"):
         bundle.artifacts("saxpy", "f128")

@@ -122,7 +122,12 @@ def test_launches_run_in_order(computing, bundle):
 
 def test_grid_over_the_limit_is_folded(computing, bundle):
     kernel = computing.load(bundle, "group_ids", "i32")
-    for grid, total in (((70000,), 70000), ((3, 5, 7), 105), ((1, 66000), 66000), ((300, 1, 2), 600)):
+    for grid, total in (
+        ((70000,), 70000),
+        ((3, 5, 7), 105),
+        ((1, 66000), 66000),
+        ((300, 1, 2), 600),
+    ):
         y, z = np.full(total, -1, np.int32), np.full(total, -1, np.int32)
         kernel(y, z, grid=grid)
         assert np.array_equal(y, np.arange(total))

@@ -104,9 +104,13 @@ def test_injected_vulkan_failures_poison(vulkan, bundle, call, status, kind):
     real = vulkan.api.vk
     vulkan.api.vk = Failing(real, call, status)
     vulkan._queue._spins = False
-    with pytest.raises(kind):
+
+    def work() -> None:
         vulkan.launch(kernel, y, y)
         vulkan.synchronize()
+
+    with pytest.raises(kind):
+        work()
     assert_poisoned(vulkan, kind)
     vulkan.api.vk = real
 
@@ -128,10 +132,14 @@ def test_injected_failures_of_the_null_device(opened, bundle, hook):
     with device.record() as recording:
         recording.launch(kernel, y, y)
     device.inject(hook, runtime.DeviceLost("injected"))
-    with pytest.raises(runtime.DeviceLost, match="injected"):
+
+    def work() -> None:
         device.launch(kernel, y, y)
         recording.replay()
         device.synchronize()
+
+    with pytest.raises(runtime.DeviceLost, match="injected"):
+        work()
     assert_poisoned(device, runtime.DeviceLost)
     recording.close()
     y.free()

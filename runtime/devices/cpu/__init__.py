@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from .device import CpuDevice
 
 
-def open_device(
-    spec: str, selector: str, timeout: float, workers: int | None = None
-) -> CpuDevice:
+def open_device(spec: str, selector: str, timeout: float, workers: int | None = None) -> CpuDevice:
     """workers: threads that run kernels; all processors that this process may use by default."""
     from .device import CpuDevice
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import ArgumentError, NoDevice
@@ -70,10 +69,11 @@ def _override() -> str | None:
     return level or None
 
 
-def _highest(has_level: Callable[[str], bool]) -> str | None:
+def _highest(met: list[str]) -> str | None:
+    """The highest level whose own features and those of all lower levels are there."""
     found = None
     for level in LEVELS:
-        if not has_level(level):
+        if level not in met:
             break
         found = level
     return found
@@ -88,7 +88,11 @@ def _from_libc() -> str | None:
     query.argtypes = (ctypes.c_uint32,)
     active = [tuple(query(leaf).contents.active) for leaf in range(3)]
     return _highest(
-        lambda level: all(active[leaf][register] >> bit & 1 for leaf, register, bit in _BITS[level])
+        [
+            level
+            for level in LEVELS
+            if all(active[leaf][register] >> bit & 1 for leaf, register, bit in _BITS[level])
+        ]
     )
 
 
@@ -96,5 +100,5 @@ def _from_cpuinfo(file: Path) -> str | None:
     for line in file.read_text().splitlines():
         if line.startswith("flags"):
             flags = set(line.partition(":")[2].split())
-            return _highest(lambda level: flags.issuperset(_FLAGS[level]))
+            return _highest([level for level in LEVELS if flags.issuperset(_FLAGS[level])])
     return None

@@ -64,7 +64,7 @@ def argument_words(command: Command, fault_address: int) -> ctypes.Array[Any]:
 
 
 class LaunchStage:
-    """One launch; workers take runs of workgroups until none is left. Used for one run at a time."""
+    """One launch; workers take runs of workgroups until none is left. It runs once at a time."""
 
     def __init__(
         self, command: Command, fault_address: int, scratch: ScratchMemory, workers: int

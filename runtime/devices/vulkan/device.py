@@ -132,6 +132,7 @@ class VulkanDevice(Device):
     def _abandon(self) -> None:
         # The driver may still run work on all of this: never destroy it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        instance.leave(self._instance)
 
     def _close(self) -> None:
         for recording in self._recordings:

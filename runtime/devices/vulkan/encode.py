@@ -27,7 +27,12 @@ def parameter_block(command: Command) -> bytes:
     """The uniform block of a launch."""
     kernel = command.kernel
     return words(
-        kernel.params, kernel.index, command.scalars, command.counts, command.fault_base, command.grid
+        kernel.params,
+        kernel.index,
+        command.scalars,
+        command.counts,
+        command.fault_base,
+        command.grid,
     ).tobytes()
 
 
@@ -44,7 +49,12 @@ class Encoder:
         self.params_alignment = max(16, int(limits.minUniformBufferOffsetAlignment))
 
     def dispatch(
-        self, commands: Any, command: Command, pool: DescriptorPool, block: VulkanBuffer, offset: int
+        self,
+        commands: Any,
+        command: Command,
+        pool: DescriptorPool,
+        block: VulkanBuffer,
+        offset: int,
     ) -> int:
         """Write parameters and descriptors of a launch, then the launch; the block's size."""
         pipeline: Pipeline = command.kernel.code

@@ -152,7 +152,10 @@ class PhysicalDevice:
         self.name = self.api.text(self.properties.deviceName)
         self.version = int(self.properties.apiVersion)
         listed, keep = self.api.listed(
-            "vkEnumerateDeviceExtensionProperties", "VkExtensionProperties", handle, self.api.ffi.NULL
+            "vkEnumerateDeviceExtensionProperties",
+            "VkExtensionProperties",
+            handle,
+            self.api.ffi.NULL,
         )
         self.extensions = {self.api.text(e.extensionName) for e in listed}
         del keep
@@ -213,9 +216,7 @@ class PhysicalDevice:
         floats = api.struct(
             "VkPhysicalDeviceFloatControlsProperties", "PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES"
         )
-        driver = api.struct(
-            "VkPhysicalDeviceDriverProperties", "PHYSICAL_DEVICE_DRIVER_PROPERTIES"
-        )
+        driver = api.struct("VkPhysicalDeviceDriverProperties", "PHYSICAL_DEVICE_DRIVER_PROPERTIES")
         memory = api.struct(
             "VkPhysicalDeviceMaintenance3Properties", "PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES"
         )
@@ -241,9 +242,8 @@ class PhysicalDevice:
         self.subgroup_size = int(subgroup.subgroupSize)
         self._subgroup_ops = int(subgroup.supportedOperations) if in_compute else 0
         control = self.on.get("VkPhysicalDeviceSubgroupSizeControlFeatures", [])
-        self.size_control = (
-            "subgroupSizeControl" in control
-            and bool(sizes.requiredSubgroupSizeStages & _COMPUTE_STAGE)
+        self.size_control = "subgroupSizeControl" in control and bool(
+            sizes.requiredSubgroupSizeStages & _COMPUTE_STAGE
         )
         self.full_subgroups = "computeFullSubgroups" in control
         self.max_subgroups = int(sizes.maxComputeWorkgroupSubgroups) if self.size_control else None

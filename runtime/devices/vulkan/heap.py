@@ -194,7 +194,9 @@ class Memory:
             "VkPhysicalDeviceMemoryBudgetPropertiesEXT",
             "PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT",
         )
-        head = api.struct("VkPhysicalDeviceMemoryProperties2", "PHYSICAL_DEVICE_MEMORY_PROPERTIES_2")
+        head = api.struct(
+            "VkPhysicalDeviceMemoryProperties2", "PHYSICAL_DEVICE_MEMORY_PROPERTIES_2"
+        )
         api.vk.vkGetPhysicalDeviceMemoryProperties2(physical.handle, api.chain(head, [budget]))
         at = self.heap_index
         left = int(budget.heapBudget[at]) - int(budget.heapUsage[at]) + self.local.kept_bytes

@@ -126,4 +126,13 @@ def release(instance: Instance) -> None:
         instance.users -= 1
         if instance.users == 0:
             instance.destroy()
+            if _current is instance:
+                _current = None
+
+
+def leave(instance: Instance) -> None:
+    """A device that uses the instance was poisoned: later devices get a fresh one."""
+    global _current
+    with _lock:
+        if _current is instance:
             _current = None

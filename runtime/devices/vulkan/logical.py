@@ -83,4 +83,6 @@ class Logical:
         try:
             return api.create("vkCreateDevice", "VkDevice", physical.handle, info)
         except DriverError as error:
-            raise NoDevice(f"the device cannot be opened: {error.what}", where=physical.name) from error
+            raise NoDevice(
+                f"the device cannot be opened: {error.what}", where=physical.name
+            ) from error

@@ -74,7 +74,10 @@ class PipelineMaker:
         count = -(-x * y * z // manifest.subgroup)
         if count > physical.max_subgroups:
             raise LimitExceeded(
-                "subgroups in a workgroup", physical.max_subgroups, count, f"kernel {manifest.kernel}"
+                "subgroups in a workgroup",
+                physical.max_subgroups,
+                count,
+                f"kernel {manifest.kernel}",
             )
 
     def _set_layout(self, kinds: list[int]) -> Any:

@@ -62,7 +62,7 @@ class Queue:
             Submission(self, buffer, n * PARAMS_BYTES)
             for n, buffer in enumerate(self.command_buffers(RING))
         ]
-        self._spins = not logical.physical.properties.deviceType == 4  # no spinning on a CPU
+        self._spins = logical.physical.properties.deviceType != 4  # no spinning on a CPU
         self._make_structs()
 
     def command_buffers(self, count: int) -> list[Any]:
@@ -101,7 +101,7 @@ class Queue:
 
     def settle_for_copy(self, commands: Any) -> None:
         """A barrier between launches and a copy of what they wrote."""
-        self.barrier(commands, self._open, COMPUTE, TRANSFER)
+        self.barrier(commands, self._before_copy, COMPUTE, TRANSFER)
 
     def end(self, commands: Any) -> None:
         """Finish recording; results are visible to the host once the work is done."""
@@ -175,6 +175,7 @@ class Queue:
 
         self._open = memory_barrier(_WRITES, _ALL)
         self._between = memory_barrier(SHADER_WRITE, SHADER_READ | SHADER_WRITE)
+        self._before_copy = memory_barrier(SHADER_WRITE, TRANSFER_READ)
         self._close = memory_barrier(_WRITES, HOST_READ)
         begin = "VkCommandBufferBeginInfo", "COMMAND_BUFFER_BEGIN_INFO"
         self._begin_once = api.struct(*begin, flags=1)

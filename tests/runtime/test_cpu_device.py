@@ -1,0 +1,135 @@
+"""What is particular to the cpu device: levels, libraries, workers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gristmill import runtime
+from gristmill.runtime.devices.cpu import level
+from gristmill.runtime.devices.cpu.library import Library
+from gristmill.runtime.devices.executor import Executor
+
+
+def test_level_can_be_overridden(monkeypatch):
+    monkeypatch.setenv("GRISTMILL_CPU_LEVEL", "v2")
+    monkeypatch.setattr(level.platform, "machine", lambda: "x86_64")
+    assert level.targets() == ("cpu-x86-64-v2",)
+    monkeypatch.setenv("GRISTMILL_CPU_LEVEL", "v3")
+    assert level.targets() == ("cpu-x86-64-v3", "cpu-x86-64-v2")
+    monkeypatch.setenv("GRISTMILL_CPU_LEVEL", "v9")
+    with pytest.raises(runtime.ArgumentError, match="one of v2, v3, v4"):
+        level.targets()
+
+
+def test_other_machines_are_refused_by_name(monkeypatch):
+    monkeypatch.setattr(level.platform, "machine", lambda: "aarch64")
+    assert level.targets() == ("cpu-aarch64",)
+    monkeypatch.setattr(level.platform, "machine", lambda: "riscv64")
+    with pytest.raises(runtime.NoDevice, match="riscv64"):
+        level.targets()
+
+
+def test_cpuinfo_needs_all_flags_of_a_level(tmp_path):
+    file = Path(tmp_path / "cpuinfo")
+    v3 = " ".join([*level._FLAGS["v2"], *level._FLAGS["v3"]])
+    file.write_text(f"processor: 0\nflags\t\t: fpu {v3}\n")
+    assert level._from_cpuinfo(file) == "v3"
+    file.write_text(f"flags\t\t: {v3.replace('movbe', '')} {' '.join(level._FLAGS['v4'])}\n")
+    assert level._from_cpuinfo(file) == "v2"
+    file.write_text("flags\t\t: fpu sse2\n")
+    assert level._from_cpuinfo(file) is None
+
+
+def test_libc_and_cpuinfo_agree_here():
+    found = level._from_libc()
+    if found is None:
+        pytest.skip("this C library does not tell")
+    assert found == level._from_cpuinfo(Path("/proc/cpuinfo"))
+
+
+def test_bytes_that_are_no_library_are_a_typed_error():
+    with pytest.raises(runtime.DriverError, match="dlopen"):
+        Library(b"nothing of the kind", "here")
+
+
+def test_missing_symbol_is_a_typed_error(bundle, opened):
+    device = opened("cpu")
+    found = bundle.select("shift", "i32", device.capabilities)
+    library = Library(found.read(), "here")
+    with pytest.raises(runtime.ArtifactCorrupt, match="no symbol nothing"):
+        library.address("nothing")
+    library.close()
+
+
+def test_two_artifacts_with_one_symbol_name_keep_apart(bundle, opened, rng):
+    """A reused descriptor number would make the loader give the old library."""
+    first, second = opened("cpu"), opened("cpu")
+    for _ in range(5):
+        saxpy, shift = first.load(bundle, "saxpy", "f32"), second.load(bundle, "shift")
+        assert saxpy.code.address != shift.code.address
+        second.close()
+        second = opened("cpu")
+        y = np.zeros(4, np.int32)
+        second.load(bundle, "shift")(y, y)
+        assert y.tolist() == [1] * 4
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8])
+def test_results_do_not_depend_on_workers(bundle, opened, rng, workers):
+    device = opened("cpu", workers=workers)
+    kernel = device.load(bundle, "saxpy", "f32")
+    x, y = rng.random(1 << 20, np.float32), rng.random(1 << 20, np.float32)
+    expected = np.float32(0.5) * x + y
+    for _ in range(3):
+        given = y.copy()
+        kernel(x, given, 0.5)
+        assert np.array_equal(given, expected)
+
+
+def test_unaligned_arrays_are_copied(bundle, opened):
+    kernel = opened("cpu").load(bundle, "saxpy", "f32")
+    memory = np.zeros(1000, np.float32)
+    kernel(np.ones(33, np.float32), memory[1:34], 2.0)
+    assert memory.sum() == 66
+    assert memory[0] == memory[34] == 0
+
+
+def test_launch_returns_before_a_long_kernel_is_done(bundle, opened):
+    device = opened("cpu")
+    kernel = device.load(bundle, "heavy")
+    y = device.upload(np.zeros(4, np.float32))
+    begin = time.perf_counter()
+    device.launch(kernel, y, 50000, grid=(200,))
+    submitted = time.perf_counter() - begin
+    device.synchronize()
+    assert submitted < (time.perf_counter() - begin) / 2
+
+
+class Counting:
+    """A stage that notes who worked."""
+
+    def __init__(self, width: int) -> None:
+        self.width, self.workers, self.lock = width, [], threading.Lock()
+
+    def begin(self) -> int:
+        self.workers = []
+        return self.width
+
+    def work(self, worker: int) -> None:
+        with self.lock:
+            self.workers.append(worker)
+
+
+def test_each_worker_is_asked_once():
+    executor = Executor(3)
+    stages = [Counting(1), Counting(2), Counting(9)]
+    for _ in range(50):
+        executor.submit([*stages])
+        assert executor.wait(10)
+        assert [sorted(s.workers) for s in stages] == [[0], [0, 1], [0, 1, 2]]
+    executor.stop()

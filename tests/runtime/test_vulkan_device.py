@@ -1,0 +1,151 @@
+"""What is particular to Vulkan: choosing, real capabilities, staging, validation, teardown."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from gristmill import runtime
+from gristmill.ir.targets import FEATURES
+
+
+def test_devices_are_chosen_by_index_and_by_part_of_the_name(opened):
+    by_name = opened("swiftshader")
+    assert "SwiftShader" in by_name.capabilities.name
+    assert "llvmpipe" in opened("lavapipe").capabilities.name  # both at once
+
+
+def test_unknown_device_lists_what_there_is(elsewhere, monkeypatch):
+    _, environment = elsewhere("lavapipe")
+    monkeypatch.setenv("VK_DRIVER_FILES", environment["VK_DRIVER_FILES"])
+    for spec in ("vulkan:Radeon", "vulkan:99"):
+        with pytest.raises(runtime.NoDevice, match=r"an index or a part of a name of 0: .*1: "):
+            runtime.open_device(spec)
+    found = [d for d in runtime.find_devices() if d.spec.startswith("vulkan:")]
+    assert {d.spec for d in found} == {"vulkan:0", "vulkan:1"}
+    assert not any(d.missing for d in found)
+
+
+def test_no_driver_is_no_device(elsewhere, monkeypatch):
+    elsewhere("lavapipe")
+    monkeypatch.setenv("VK_DRIVER_FILES", "/nonexistent.json")
+    with pytest.raises(runtime.NoDevice):
+        runtime.open_device("vulkan")
+    missing = [d for d in runtime.find_devices() if d.spec.startswith("vulkan")]
+    assert [bool(d.missing) for d in missing] == [True]
+
+
+def test_capabilities_are_the_drivers_own(opened):
+    lavapipe, swift = opened("lavapipe").capabilities, opened("swiftshader").capabilities
+    assert lavapipe.features <= set(FEATURES)
+    assert {"f16", "f64", "i8", "i64", "storage8", "storage16"} <= lavapipe.features
+    assert not {"f16", "f64", "i8", "i64"} & swift.features
+    assert lavapipe.limits.loop_iterations == 65535
+    assert swift.limits.loop_iterations is None
+    assert swift.subgroup_sizes == (4,)
+    assert swift.offset_alignment == 256
+    assert lavapipe.facts["robust_buffer_access_2"] == 1
+    assert lavapipe.facts["type"] == "cpu"
+
+
+def test_memory_budget_is_marked_as_estimated_without_the_extension(vulkan):
+    physical = vulkan._logical.physical
+    estimated = "VK_EXT_memory_budget" not in physical.extensions
+    assert vulkan.memory().estimated is estimated
+
+
+def test_staging_carries_more_than_both_halves(opened, rng):
+    device = opened("staged")
+    assert device._memory.local.visible is False
+    array = rng.integers(0, 255, (40 << 20) + 13, np.uint8)
+    buffer = device.upload(array)
+    assert np.array_equal(buffer.numpy(), array)
+    part = buffer.view(17 << 20, 9 << 20)
+    part.write(array[: 9 << 20])
+    array[17 << 20 : 26 << 20] = array[: 9 << 20].copy()
+    assert np.array_equal(buffer.numpy(), array)
+
+
+def test_blocks_are_used_again(opened):
+    device = opened("lavapipe")
+    heap = device._memory.local
+    for size in (1000, 40 << 20):
+        device.allocate(size, "u8").free()
+        device.memory()
+        blocks = len(heap._blocks) + len(heap._kept)
+        for _ in range(20):
+            device.allocate(size, "u8").free()
+            device.memory()
+        assert len(heap._blocks) + len(heap._kept) == blocks
+
+
+def test_wrong_module_is_refused_before_the_driver(vulkan, bundle, monkeypatch):
+    monkeypatch.setattr(runtime.Artifact, "read", lambda self: b"not SPIR-V!!")
+    with pytest.raises(runtime.ArtifactCorrupt, match="not a SPIR-V module"):
+        vulkan.load(bundle, "shift")
+
+
+VALIDATED = """
+    import json, sys
+    import numpy as np
+    from gristmill import runtime
+    from gristmill.runtime.devices.vulkan import instance
+    from gristmill.runtime.devices.vulkan.features import PhysicalDevice
+
+    bundle = runtime.open_bundle(sys.argv[1])
+    if sys.argv[3] == "staged":
+        PhysicalDevice.unified = False
+    with runtime.open_device(sys.argv[2]) as device:
+        kernels = {n: device.load(bundle, n) for n in ("shift", "add_slot", "checked_root")}
+        y = device.upload(np.zeros(100000, np.int32))
+        device.launch(kernels["shift"], y, y)
+        slot = device.slot("i32", 5)
+        f, g = device.upload(np.ones(10, np.float32)), device.allocate(10, "f32")
+        with device.record(timed=True) as recording:
+            recording.launch(kernels["shift"], y, y)
+            recording.launch(kernels["add_slot"], y, slot)
+            recording.launch(kernels["checked_root"], f, g)
+        for n in range(100):
+            slot.set(n)
+            recording.replay()
+        y.numpy(), recording.timestamps()
+        f.write(np.full(10, -1, np.float32))
+        recording.replay()
+        try:
+            device.synchronize()
+        except runtime.KernelFault:
+            pass
+        recording.close()
+        kernels["shift"](np.zeros(9, np.int32), np.zeros(9, np.int32))
+        if sys.argv[3] == "wrong":
+            device.api.vk.vkCmdDispatch(device._queue._ring[3].commands, 1, 1, 1)
+    print(json.dumps(instance.messages))
+"""
+
+
+@pytest.mark.parametrize("name", ["lavapipe", "swiftshader", "staged"])
+def test_validation_layer_has_nothing_to_say(bundle_folder, elsewhere, name):
+    messages = _validated(bundle_folder, elsewhere, name, name)
+    assert messages == []
+
+
+def test_validation_messages_are_collected(bundle_folder, elsewhere):
+    """The test above is worth something: a wrong call is reported."""
+    messages = _validated(bundle_folder, elsewhere, "lavapipe", "wrong")
+    assert any("vkCmdDispatch" in m for m in messages)
+
+
+def _validated(folder, elsewhere, name: str, mode: str) -> list[str]:
+    spec, environment = elsewhere(name)
+    program = [sys.executable, "-c", textwrap.dedent(VALIDATED), str(folder), spec, mode]
+    environment["GRISTMILL_VULKAN_VALIDATION"] = "1"
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=200)
+    if "VK_LAYER_KHRONOS_validation" in done.stderr and "NoDevice" in done.stderr:
+        pytest.skip("the validation layer is not installed")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
