@@ -229,6 +229,13 @@ def test_barrier_that_whole_workgroups_skip_is_right() -> None:
     assert problems(text) == []
 
 
+def test_barrier_that_only_some_workgroups_reach_orders_memory_within_them() -> None:
+    exchange = NEIGHBOUR.format(first="  barrier\n", second="  barrier\n").replace("  return\n", "")
+    body = "  %20 = group_id {dim=0} : i32\n  %21 = eq %20, %6 : bool\n  if %21 {\n" + exchange
+    text = lines(body + "    yield\n  } else {\n    yield\n  }\n  return\n", allocs=SHARED)
+    assert problems(text) == []
+
+
 def test_subgroup_op_that_a_part_of_a_subgroup_reaches() -> None:
     head = HEAD + "subgroup 4\n"
     body = (
