@@ -1,8 +1,8 @@
 """gamma and lgamma.
 
 gamma(a) = sqrt(2 pi) a**(a - 1/2) e**-a P(1/a) (Stirling) with the exponent in twice the
-precision; smaller arguments are shifted up by whole steps. lgamma takes log(gamma(2 + f)) from a
-polynomial and shifts by logarithms of products. Negative arguments are reflected by
+precision. Below that, gamma(2 + f) or its logarithm is a polynomial, and whole steps lead there,
+as factors or as the logarithm of their product. Negative arguments are reflected by
 gamma(-a) gamma(a) = -pi / (a sin(pi a)); near the zeros of lgamma there, only the absolute error
 is small (relative to log(gamma(|x|)) and 1).
 """
@@ -19,6 +19,7 @@ from .power import log2_pair
 from .term import Term, polynomial, where
 
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def _start(x: Term) -> int:
@@ -37,39 +38,51 @@ def sin_pi(a: Term) -> Term:
 
 
 def gamma(x: Term) -> Term:
-    """The gamma function; NaN at negative whole numbers and -inf, an infinity of its sign at 0."""
-    limit = x.format.pick(60.0, 200.0)
-    a = where(abs(x) > limit, limit, abs(x))
-    product, exponent, series = _stirling(a)
+    """The gamma function; NaN at negative whole numbers and -inf, an infinity of its sign at 0.
+
+    Exact for whole numbers up to 4 (f64: 8), where Stirling's formula sets in.
+    """
+    form = x.format
+    a = abs(x)
+    large = a >= float(_start(x))
+    exponent, series = _stirling(where(large, where(a > 200.0, 200.0, a), float(_start(x))))
+    factor = where(large, ROOT_TWO_PI * series, _gamma_by_steps(a))
     negative = x < 0.0
-    reflected = (product / a) * (-math.pi / ROOT_TWO_PI) / (sin_pi(a) * series)
-    factor = where(negative, reflected, ROOT_TWO_PI * series / product)
-    high = where(negative, -exponent.high, exponent.high)
-    low = where(negative, -exponent.low, exponent.low)
+    factor = where(negative, -math.pi / (a * sin_pi(a) * factor), factor)
+    high, low = (where(large, part, 0.0) for part in (exponent.high, exponent.low))
+    high, low = (where(negative, -part, part) for part in (high, low))
     value = exp2_of_sum(high, low, factor)
     value = where(negative & x.op("trunc").eq(x), math.nan, value)
-    value = where(x.eq(0.0), x.lift(math.inf).copysign(x), value)
+    value = where(a < form.pick(2.0**-27, 2.0**-56), 1.0 / x, value)
     return where(x.ne(x), x, value)
 
 
-def _stirling(a: Term) -> tuple[Term, Pair, Term]:
-    """(p, e, s) with gamma(a) = sqrt(2 pi) 2**e s / p, p the product of the steps up."""
-    start = _start(a)
-    steps = (start - a).op("ceil").op("max", 0.0)
-    product = where(steps > 0.0, a, 1.0)
-    for j in range(1, start):
-        product = product * where(steps > float(j), a + float(j), 1.0)
-    shifted = dw.two_sum(a, steps)
-    b = shifted.high
-    logarithm = log2_pair(b)
-    growth = dw.multiply_float(logarithm, b - 0.5)
+def _steps(a: Term) -> tuple[Term, Term]:
+    """f in [-1/2, 1/2] and the product of the steps from 2 + f up to a.
+
+    a < 1/2: f = a; a < 3/2: f = a - 1, and the product, then of steps down, is not to be used;
+    else (a - 1)(a - 2)... down to 2 + f, as far as a < 4 (f64: 8). No difference is rounded.
+    """
+    steps = (a - 1.5).op("floor").op("max", 0.0)
+    product = a.lift(1.0)
+    for j in range(1, _start(a) - 1):
+        product = product * where(steps >= float(j), a - float(j), 1.0)
+    return where(a < 0.5, a, where(a < 1.5, a - 1.0, a - (steps + 2.0))), product
+
+
+def _gamma_by_steps(a: Term) -> Term:
+    f, product = _steps(a)
+    near = polynomial(f, (1.0, *coefficients("gamma", a)))
+    return where(a < 1.5, near / where(a < 0.5, a * (a + 1.0), a), near * product)
+
+
+def _stirling(a: Term) -> tuple[Pair, Term]:
+    """(e, s) with gamma(a) = sqrt(2 pi) 2**e s."""
+    growth = dw.multiply_float(log2_pair(a), a - 0.5)
     log2_e = dw.constant(a, coefficients("log2_e_pair", a))
-    decay = dw.multiply_float(log2_e, b)
+    decay = dw.multiply_float(log2_e, a)
     exponent = dw.add(growth, Pair(-decay.high, -decay.low))
-    # d/db of the exponent is log2(b) and a little less: what rounding a + steps lost
-    slope = logarithm.high - (0.5 / math.log(2)) / b
-    exponent = Pair(exponent.high, shifted.low.fma(slope, exponent.low))
-    return product, exponent, polynomial(1.0 / b, coefficients("stirling", a))
+    return exponent, polynomial(1.0 / a, coefficients("stirling", a))
 
 
 def lgamma(x: Term) -> Term:
@@ -87,23 +100,14 @@ def lgamma(x: Term) -> Term:
 
 
 def _lgamma_positive(a: Term) -> Term:
-    form = a.format
-    start = _start(a)
-    large = a >= float(start)
-    below = a < 0.5
-    # a < 1/2: f = a, -log(a (1 + a)); a < 3/2: f = a - 1, -log(a); else f in [-1/2, 1/2) around 2
-    # and the logarithm of (a - 1)(a - 2)... down to there
-    steps = (a - 1.5).op("floor").op("max", 0.0)
-    product = a.lift(1.0)
-    for j in range(1, start - 1):
-        product = product * where(steps >= float(j), a - float(j), 1.0)
-    f = where(below, a, where(a < 1.5, a - 1.0, a - (steps + 2.0)))
-    argument = where(below, a * (a + 1.0), where(a < 1.5, a, product))
-    logarithm = log_of_parts(*decompose(where(large, a, argument)))
+    large = a >= float(_start(a))
+    f, product = _steps(a)
+    down = where(a < 0.5, a * (a + 1.0), a)
+    argument = where(large, a, where(a < 1.5, down, product))
+    logarithm = log_of_parts(*decompose(argument))
     f = where(large, 0.0, f)
     small = f * polynomial(f, coefficients("lgamma", a)) + where(a < 1.5, -logarithm, logarithm)
     inverse = 1.0 / a
-    tail = inverse.fma(polynomial(inverse * inverse, coefficients("binet", a)), 0.5 * math.log(2 * math.pi) - 0.5)
+    tail = inverse.fma(polynomial(inverse * inverse, coefficients("binet", a)), HALF_LOG_TWO_PI - 0.5)
     stirling = (a - 0.5).fma(logarithm - 1.0, tail)
-    del form
     return where(large, stirling, small)

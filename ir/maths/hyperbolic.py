@@ -36,7 +36,7 @@ def tanh(x: Term) -> Term:
     r, word = reduced(where(a > limit, limit, a) * 2.0)
     power = exp_of_reduced(r) * ((word - x.format.bias) << x.format.mantissa).real()
     far = 1.0 - 2.0 / (power + 1.0)
-    return where(a < 0.625, odd(x, "tanh"), far.copysign(x))
+    return where(a < 0.625, odd(a, "tanh"), far).copysign(x)
 
 
 def asinh(x: Term) -> Term:

@@ -2,14 +2,15 @@
 
 log(1 + f) = f - f*f/2 + f**3 P(f) in f32 (after Moshier's Cephes: no division), and in f64 the
 series in s = f / (2 + f) that corrects f - f*f/2 (after Sun's fdlibm). Both leave f itself exact,
-so that the result is good near 1. Logarithms to other bases split the constant into a short part
-and a rest, and add the largest terms last.
+so that the result is good near 1. Logarithms to other bases split f and the constant into
+short parts, whose product is exact, and rests, and add the largest terms last.
 """
 
 from __future__ import annotations
 
 import math
 
+from .double_word import halves
 from .exponential import coefficients
 from .term import Term, polynomial, where
 
@@ -58,19 +59,24 @@ def log(x: Term) -> Term:
 def log2(x: Term) -> Term:
     """The logarithm to base 2, exact for powers of 2."""
     e, f = decompose(x)
-    tail = log1p_tail(f)
-    high, low = coefficients("log2_e", x)
-    return specials(x, (tail + f).fma(low, tail * high) + f * high + e)
+    exact, rest = _scaled(f, "log2_e")
+    return specials(x, (rest + exact) + e)
 
 
 def log10(x: Term) -> Term:
     """The logarithm to base 10."""
     e, f = decompose(x)
+    exact, rest = _scaled(f, "log10_e")
+    high, low = coefficients("log10_2", x)
+    return specials(x, (e.fma(low, rest) + exact) + e * high)
+
+
+def _scaled(f: Term, name: str) -> tuple[Term, Term]:
+    """log(1 + f) times a constant, as an unrounded product of the greatest parts and the rest."""
+    high, low = coefficients(name, f)
     tail = log1p_tail(f)
-    high, low = coefficients("log10_e", x)
-    high2, low2 = coefficients("log10_2", x)
-    small = e.fma(low2, (tail + f).fma(low, tail * high))
-    return specials(x, (small + f * high) + e * high2)
+    parts = halves(f)
+    return parts.high * high, (tail + f).fma(low, (tail + parts.low) * high)
 
 
 def log1p(x: Term) -> Term:

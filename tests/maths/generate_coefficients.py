@@ -85,10 +85,13 @@ def fit(
 
 
 def split(value: mpf, bits: tuple[int, ...], dtype: str) -> tuple[float, ...]:
-    """`value` as a sum: the k-th part is a multiple of 2**-bits[k], the last is what is left."""
+    """`value` as a sum: the k-th part is a multiple of 2**-bits[k], the last is what is left.
+
+    No part is negative, so that products with a zero keep its sign.
+    """
     parts = []
     for b in bits:
-        part = mp.floor(value * mpf(2) ** b + mpf(0.5)) / mpf(2) ** b
+        part = mp.floor(value * mpf(2) ** b) / mpf(2) ** b
         parts.append(to_format(part, dtype))
         value -= part
     parts.append(to_format(value, dtype))
@@ -130,8 +133,8 @@ def logarithms() -> dict[str, dict[str, tuple[float, ...]]]:
                 # s = f/(2 + f), z = s*s: log(1 + f) = 2 s + s*z*P(z)
                 "f64": fit(lambda z: 2 * (mp.atanh(mp.sqrt(z)) - mp.sqrt(z)) / mp.sqrt(z) ** 3, mpf("1e-9"), s, 6, "f64", lambda z: z)},
         "log10_2": {"f32": split(mp.log(2, 10), (15,), "f32"), "f64": split(mp.log(2, 10), (38,), "f64")},
-        "log10_e": {"f32": split(mp.log10(mp.e), (8,), "f32"), "f64": split(mp.log10(mp.e), (24,), "f64")},
-        "log2_e": {"f32": split(1 / mp.log(2), (8,), "f32"), "f64": split(1 / mp.log(2), (24,), "f64")},
+        "log10_e": {"f32": split(mp.log10(mp.e), (13,), "f32"), "f64": split(mp.log10(mp.e), (28,), "f64")},
+        "log2_e": {"f32": split(1 / mp.log(2), (11,), "f32"), "f64": split(1 / mp.log(2), (26,), "f64")},
     }  # fmt: skip
 
 
@@ -240,7 +243,8 @@ def gammas() -> dict[str, dict[str, tuple[float, ...]]]:
         "stirling": {"f32": fit(stirling, tiny, mpf(1) / 4, 4, "f32"), "f64": fit(stirling, tiny, mpf(1) / 8, 11, "f64")},
         # log of the same, without sqrt(2 pi): P(1/x**2) / x
         "binet": {"f32": fit(correction, tiny, mpf(1) / 16, 2, "f32"), "f64": fit(correction, tiny, mpf(1) / 64, 7, "f64")},
-        # log(gamma(2 + f)) = f * P(f), |f| <= 1/2
+        # gamma(2 + f) = 1 + f * P(f) and its logarithm, |f| <= 1/2
+        "gamma": both(lambda t, d: fit(lambda f: (mp.gamma(2 + f) - 1) / f, mpf("-0.5"), mpf("0.5"), d, t, lambda f: f), 8, 18),
         "lgamma": both(lambda t, d: fit(near_two, mpf("-0.5"), mpf("0.5"), d, t, lambda f: 1 / near_two(f)), 8, 18),
         # sin(pi r) = r * P(r*r), |r| <= 1/2
         "sinpi": both(lambda t, d: fit(sine, tiny, mpf("0.25"), d, t, lambda z: 1 / sine(z)), 5, 9),
