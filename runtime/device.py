@@ -1,4 +1,4 @@
-"""The device contract: what callers use of every device, and what each driver provides.
+"""The device contract: what callers use of every device.
 
 A device may be used from several threads: one lock per device, calls take turns. Work runs in the
 order in which it was submitted. Every wait is bounded; a `Poisoned` error ends the device's life.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -21,9 +20,10 @@ from ..ir.dtypes import DType
 from ..ir.targets import Capabilities
 from . import lifetime
 from .arguments import bind, positional
-from .bundle import Artifact, Bundle
+from .bundle import Bundle
+from .driver import Driver
 from .errors import ArgumentError, LimitExceeded, OutOfMemory, Poisoned, Refused, StateError
-from .faults import FaultTable, Words
+from .faults import FaultTable
 from .host import HostArguments
 from .launch import Command, LoadedKernel
 from .memory import (
@@ -65,7 +65,7 @@ def entry(method: Callable[Concatenate[D, P], R]) -> Callable[Concatenate[D, P],
     return call
 
 
-class Device(ABC):
+class Device(Driver):
     """A device that runs artifacts. Use it as a context manager or call `close`.
 
     name: as given to `open_device`. timeout: seconds that every wait may take unless it says so.
@@ -154,7 +154,7 @@ class Device(ABC):
         return self._kernels[key]
 
     @entry
-    def launch(self, kernel: LoadedKernel, *args: Any, grid: Any = None, **named: Any) -> None:
+    def launch(self, kernel: LoadedKernel, /, *args: Any, grid: Any = None, **named: Any) -> None:
         """Submit one launch with device buffers and scalars; returns before it is done."""
         command = self._command(kernel, args, named, grid)
         if command.groups:
@@ -277,7 +277,9 @@ class Device(ABC):
     @entry
     def _finish(self, recording: Recording, commands: list[Command]) -> Any:
         """Make the driver's form of a recording and give its launches their fault bits."""
-        sited = [(c.kernel, n) for n, c in enumerate(commands) if c.kernel.manifest.sites]
+        sited: list[tuple[LoadedKernel, int | None]] = [
+            (c.kernel, n) for n, c in enumerate(commands) if c.kernel.manifest.sites
+        ]
         recording.faults = self._faults.reserve(sited)
         bases = {r.launch: r.base for r in recording.faults}
         commands = [
@@ -338,77 +340,7 @@ class Device(ABC):
             self._dead = error
             self._abandon()
 
-    # what a driver provides; handles are the driver's own objects
-
-    @abstractmethod
-    def _allocate(self, nbytes: int) -> Any:
-        """Memory whose base is 256-byte aligned; OutOfMemory."""
-
-    @abstractmethod
-    def _release(self, handle: Any) -> None:
-        """Take memory back; no submitted work uses it."""
-
-    @abstractmethod
-    def _write(self, handle: Any, offset: int, data: memoryview) -> None:
-        """Copy to the device, ordered after all submitted work."""
-
-    def _write_in_order(self, handle: Any, offset: int, data: bytes) -> None:
-        """Copy a few bytes in queue order, without waiting where the driver can."""
-        self._write(handle, offset, memoryview(data))
-
-    @abstractmethod
-    def _read(self, handle: Any, offset: int, data: memoryview) -> None:
-        """Copy from the device; all submitted work is done."""
-
-    @abstractmethod
-    def _load(self, artifact: Artifact, blob: bytes) -> Any:
-        """Code from checked bytes."""
-
-    @abstractmethod
-    def _submit(self, command: Command) -> None:
-        """Queue one launch of at least one workgroup."""
-
-    @abstractmethod
-    def _record(self, commands: list[Command], timed: bool) -> Any:
-        """Prepare launches for replay."""
-
-    @abstractmethod
-    def _replay(self, handle: Any) -> None:
-        """Queue a prepared recording."""
-
-    @abstractmethod
-    def _drop_recording(self, handle: Any) -> None:
-        """Give back what a recording holds, once no submitted work uses it."""
-
-    @abstractmethod
-    def _times(self, handle: Any) -> npt.NDArray[np.float64]:
-        """Seconds per launch of the last replay, which is done."""
-
-    @abstractmethod
-    def _wait(self, timeout: float) -> None:
-        """Wait for all submitted work; raises DeviceTimeout, DeviceLost."""
-
-    @abstractmethod
-    def _take_faults(self, words: int) -> Words:
-        """The first `words` words of the fault bitmap, which are cleared; no work is pending."""
-
-    @abstractmethod
-    def _budget(self) -> tuple[int, int, bool]:
-        """Bytes this device may hold, bytes there are, whether the first is estimated."""
-
-    def _adopt(self, array: Array) -> Any:
-        """A handle on host memory that the device uses in place; None where it cannot."""
-        return None
-
-    @abstractmethod
-    def _abandon(self) -> None:
-        """The device is poisoned: leak what pending work may touch."""
-
-    @abstractmethod
-    def _close(self) -> None:
-        """Give everything back; no work is pending."""
-
 
 def _bytes(array: Array) -> memoryview:
     """The bytes of a C-contiguous array with at least one element."""
-    return memoryview(array.reshape(-1).view(np.uint8)).cast("B")
+    return array.reshape(-1).view(np.uint8).data

@@ -118,4 +118,4 @@ def _address(array: Array) -> int:
 
 
 def _raw(array: Array) -> memoryview:
-    return memoryview(array.reshape(-1).view(np.uint8)).cast("B")
+    return array.reshape(-1).view(np.uint8).data

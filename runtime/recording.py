@@ -53,7 +53,7 @@ class Recording:
             return
         self._handle = self.device._finish(self, commands)
 
-    def launch(self, kernel: LoadedKernel, *args: Any, grid: Any = None, **named: Any) -> int:
+    def launch(self, kernel: LoadedKernel, /, *args: Any, grid: Any = None, **named: Any) -> int:
         """Add a launch with device buffers, slots and scalars; gives its position."""
         if self._commands is None:
             raise StateError("the recording is not open", do="launch inside its with block")

@@ -14,7 +14,7 @@ import numpy as np
 from ...ir.targets import FEATURES, Capabilities, Limits
 from ..bundle import Artifact
 from ..errors import ArtifactCorrupt, GristmillError
-from ..launch import Command
+from ..launch import MAX_GROUPS, Command
 from .host_device import HostDevice
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _capabilities(spec: str) -> Capabilities:
     limits = Limits(
         workgroup_invocations=1 << 16,
         workgroup_size=(1 << 16, 1 << 16, 1 << 16),
-        grid=((1 << 32) - 1,) * 3,
+        grid=(MAX_GROUPS, MAX_GROUPS, MAX_GROUPS),
         shared_bytes=1 << 24,
         buffer_bytes=1 << 40,
         binding_bytes=1 << 40,

@@ -6,6 +6,7 @@ declared through an own cffi object.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from ...errors import DeviceLost, DriverError, NoDevice
@@ -54,11 +55,9 @@ class Api:
             raise NoDevice(
                 f"no Vulkan loader ({error})", do="install libvulkan1 and a driver for the device"
             ) from error
-        from cffi import FFI
-
         self.ffi: Any = ffi
         self.vk: Any = lib
-        self._later: Any = FFI()
+        self._later: Any = import_module("cffi").FFI()
         self._later.cdef(_LATER_STRUCTS)
 
     def struct(self, type_: str, tag: str | int, **fields: Any) -> Any:

@@ -58,7 +58,7 @@ class FaultMap:
     def take(self, words: int, queue: Queue) -> Words:
         """The first words, cleared; no work is pending."""
         taken = np.empty(words, np.uint32)
-        self._mirror.read(0, memoryview(taken.view(np.uint8)))
+        self._mirror.read(0, taken.view(np.uint8).data)
         if taken.any():
             self._mirror.clear()
             self.clear(queue)
