@@ -81,8 +81,12 @@ class Pool:
         """End every worker at once; a call in progress fails. Further calls are refused."""
         with self._lock:
             self._closed = True
-            self._idle.clear()
-        self._finalizer()
+            idle, self._idle = self._idle, []
+            for worker in idle:
+                self._live.discard(worker)
+        for worker in idle:
+            worker.end()
+        self._finalizer()  # those at work: their callers release what belongs to them
 
     def _take(self) -> _Worker:
         with self._lock:
@@ -137,6 +141,10 @@ class _Worker:
         size = _LENGTH.unpack(self._read(_LENGTH.size, deadline, timeout))[0]
         outcome: tuple[bool, Any] = pickle.loads(self._read(size, deadline, timeout))
         return outcome
+
+    def kill(self) -> None:
+        """Kill the process; whoever reads from it learns that it ended."""
+        self._process.kill()
 
     def end(self) -> None:
         """Kill the process and release what belongs to it."""
@@ -198,8 +206,8 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 
 def _kill_all(workers: set[_Worker]) -> None:
-    while workers:
-        workers.pop().end()
+    for worker in list(workers):
+        worker.kill()
 
 
 def _subject(function: str, args: tuple[Any, ...]) -> tuple[str, str]:
