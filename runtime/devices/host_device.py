@@ -87,7 +87,7 @@ class HostDevice(Device):
     def _submit(self, command: Command) -> None:
         self._executor.submit([self._stage(command)])
 
-    def _record(self, commands: list[Command], timed: bool) -> Any:
+    def _record(self, commands: list[Command], timed: bool) -> Recorded:
         return Recorded([self._stage(c) if c.groups else None for c in commands], timed)
 
     def _replay(self, handle: Any) -> None:

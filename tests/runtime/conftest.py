@@ -15,6 +15,7 @@ import pytest
 
 from gristmill import runtime
 from gristmill.backends.compile import Options, compile_kernel
+from gristmill.backends.cpu.replay import replay_artifact
 from gristmill.ir.text import line_locs, print_kernel
 from gristmill.runtime.devices.cpu.level import targets as cpu_targets
 from gristmill.store.bundle import Entry, Place, write_bundle
@@ -74,6 +75,11 @@ def compile_bundle(folder: Path, targets: tuple[str, ...]) -> Path:
                 (folder / path).write_bytes(blob)
                 sites = tuple(asserts[: len(manifest.sites)])
                 entries.append(Entry(manifest, path, sites))
+    for target in targets:
+        if target.startswith("cpu-"):
+            blob, manifest = replay_artifact(target.removeprefix("cpu-"))
+            (folder / target / "replay.so").write_bytes(blob)
+            entries.append(Entry(manifest, f"{target}/replay.so"))
     write_bundle(folder, entries)
     return folder
 

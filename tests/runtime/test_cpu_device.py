@@ -133,3 +133,40 @@ def test_each_worker_is_asked_once():
         assert executor.wait(10)
         assert [sorted(s.workers) for s in stages] == [[0], [0, 1], [0, 1, 2]]
     executor.stop()
+
+
+def test_replay_of_small_launches_takes_a_microsecond_each(bundle, opened):
+    device = opened("cpu")
+    kernel = device.load(bundle, "shift")
+    y = device.upload(np.zeros(64, np.int32))
+    with device.record() as recording:
+        for _ in range(100):
+            recording.launch(kernel, y, y)
+    best, replays = 1.0, 300
+    for _ in range(replays):
+        begin = time.perf_counter()
+        recording.replay()
+        device.synchronize()
+        best = min(best, time.perf_counter() - begin)
+    assert set(y.numpy().tolist()) == {100 * replays}
+    assert best / 100 <= 1e-6
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_replay_loop_and_stages_agree(bundle, opened, rng, workers):
+    device = opened("cpu", workers=workers)
+    kernel = device.load(bundle, "saxpy", "f32")
+    x = device.upload(rng.random(100_003, np.float32))
+    results = []
+    for timed in (False, True):  # a timed recording runs stage by stage
+        y, z = device.upload(np.ones(100_003, np.float32)), device.allocate(100_003, "f32")
+        z.write(np.zeros(100_003, np.float32))
+        with device.record(timed=timed) as recording:
+            for n in range(30):
+                recording.launch(kernel, x, y, 0.25)
+                recording.launch(kernel, y, z, float(n), grid=(n % 3 * 700,))
+        for _ in range(4):
+            recording.replay()
+        results.append((y.numpy(), z.numpy()))
+    assert np.array_equal(results[0][0], results[1][0])
+    assert np.array_equal(results[0][1], results[1][1])

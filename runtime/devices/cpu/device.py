@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 
+from ....ir import replay_abi as abi
 from ....ir.targets import Capabilities, Limits
-from ...bundle import Artifact
+from ...bundle import Artifact, Bundle
+from ...device import entry
 from ...errors import ArgumentError
-from ...launch import MAX_GROUPS, Command
+from ...launch import MAX_GROUPS, Command, LoadedKernel
 from ...memory import GRANULE
-from ..host_device import HostDevice
+from ..host_device import HostDevice, Recorded
 from .level import model_name, targets
 from .library import Library
+from .replay import ReplayLoop, ReplayStage, can_replay
 from .stages import INLINE_SECONDS, Code, LaunchStage, ScratchMemory
 
 FEATURES = (
@@ -59,6 +62,14 @@ class CpuDevice(HostDevice):
         super().__init__(spec, _capabilities(spec), timeout, count)
         self._scratch = ScratchMemory(count + 1)  # the last one belongs to the calling thread
         self._libraries: list[Library] = []
+        self._loop: ReplayLoop | None = None
+
+    @entry
+    def load(self, bundle: Bundle, kernel: str, specialization: str | None = None) -> LoadedKernel:
+        """As every device; recordings use the replay loop of the first bundle that has one."""
+        if self._loop is None:
+            self._find_loop(bundle)
+        return super().load(bundle, kernel, specialization)
 
     def _load(self, artifact: Artifact, blob: bytes) -> Code:
         library = Library(blob, str(artifact.file))
@@ -75,6 +86,31 @@ class CpuDevice(HostDevice):
             stage.run_alone(self.workers)
         else:
             self._executor.submit([stage])
+
+    def _record(self, commands: list[Command], timed: bool) -> Recorded:
+        stages = [self._stage(c) for c in commands if c.groups]
+        if timed or self._loop is None or not can_replay(stages):
+            return super()._record(commands, timed)
+        return Recorded([ReplayStage(self._loop, stages, self._scratch, self.workers)], timed)
+
+    def _replay(self, handle: Recorded) -> None:
+        (*rest, last) = handle.stages or [None]
+        if isinstance(last, ReplayStage) and not rest and self._executor.idle:
+            predicted = last.predicted_alone
+            if predicted is not None and predicted < INLINE_SECONDS:
+                last.run_alone(self.workers)
+                return
+        super()._replay(handle)
+
+    def _find_loop(self, bundle: Bundle) -> None:
+        """Load the replay loop of a bundle that has one for this device."""
+        if abi.KERNEL not in bundle.kernels():
+            return
+        found = bundle.select(abi.KERNEL, abi.SPECIALIZATION, self.capabilities)
+        if isinstance(found, Artifact):
+            library = Library(found.read(), str(found.file))
+            self._libraries.append(library)
+            self._loop = ReplayLoop(library, found.manifest.entry)
 
     def _close(self) -> None:
         super()._close()

@@ -72,18 +72,18 @@ class LaunchStage:
         self.command = command  # keeps the buffers alive
         self.code: Code = command.kernel.code
         self._words = argument_words(command, fault_address)
-        self._args = ctypes.addressof(self._words)
+        self.args = ctypes.addressof(self._words)
         self._scratch = scratch
-        self._groups = command.groups
-        self._workers = min(workers, self._groups)
-        self._grain = max(1, self._groups // (self._workers * 8))
+        self.groups = command.groups
+        self._workers = min(workers, self.groups)
+        self._grain = max(1, self.groups // (self._workers * 8))
         self._next = itertools.count()
 
     @property
     def predicted(self) -> float | None:
         """Seconds on one worker, if the kernel has run before."""
         each = self.code.seconds_per_group
-        return None if each is None else each * self._groups
+        return None if each is None else each * self.groups
 
     def begin(self) -> int:
         """Start over at the first workgroup; how many workers the launch is worth."""
@@ -94,7 +94,7 @@ class LaunchStage:
     def work(self, worker: int) -> None:
         """Run workgroups until none is left."""
         scratch = self._scratch.address(worker, self.code.scratch_bytes)
-        function, args, groups, grain = self.code.function, self._args, self._groups, self._grain
+        function, args, groups, grain = self.code.function, self.args, self.groups, self._grain
         start, done = time.perf_counter(), 0
         for first in self._next:
             if first >= groups:
@@ -109,8 +109,8 @@ class LaunchStage:
         """Run all workgroups on the calling thread in one call."""
         scratch = self._scratch.address(worker, self.code.scratch_bytes)
         start = time.perf_counter()
-        self.code.function(self._args, 0, self._groups, scratch)
-        self._note((time.perf_counter() - start) / self._groups)
+        self.code.function(self.args, 0, self.groups, scratch)
+        self._note((time.perf_counter() - start) / self.groups)
 
     def _note(self, each: float) -> None:
         before = self.code.seconds_per_group or 0.0
