@@ -4,10 +4,10 @@ Archs: `vulkan1.1` (SPIR-V 1.3) and `vulkan1.3` (SPIR-V 1.6), each with optional
 native instructions where a portable form exists: `vulkan1.3:atomic_f32_add:dot4` (`native.NATIVE`
 lists them); the artifact then requires those features. `emit` does not validate; `validate` does.
 
-Subgroups: the kernel's size is demanded of the device, full subgroups too where the device can
-promise them (VK_EXT_subgroup_size_control), and its workgroup size is a multiple of that size.
-Vulkan does not say which invocations form a subgroup; all drivers known take them in the order of
-LocalInvocationIndex, which is what the kernel language defines.
+Subgroups: the kernel's size is to be demanded of the device, and full subgroups where the device
+can promise them (VK_EXT_subgroup_size_control). The declared LocalSize allows that: its x is a
+multiple of the size. Vulkan does not say which invocations form a subgroup; all drivers known take
+them in the order of LocalInvocationIndex, which is what the kernel language defines.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def emit_lowered(
         if capability in e.module.capabilities:
             e.requires.add(feature)
     start = [2 << 16 | S.LABEL, e.first, *e.variables, *e.prologue]
-    blob = e.module.assemble([*start, *e.code], kernel.workgroup)
+    blob = e.module.assemble([*start, *e.code], body.ids.size)
     facts = {} if usage.loop_trips is None else {"max_loop_trips": usage.loop_trips}
     emitted = Emitted(
         blob,

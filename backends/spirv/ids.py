@@ -7,6 +7,8 @@ decodes the linear number of its group, and the surplus groups leave at once, as
 
 from __future__ import annotations
 
+import math
+
 from ...ir import abi
 from ...ir.dtypes import DType
 from .emitter import Emitter
@@ -32,8 +34,24 @@ class Ids:
         module.decorate(self.block, Deco.BINDING, self.binding)
         module.decorate(self.block, Deco.NON_WRITABLE)
         module.name(self.block, "params")
+        self.size = self.local_size()
         self.group: dict[int, int] = {}
         self._index: dict[tuple[str, int], int] = {}
+
+    def local_size(self) -> tuple[int, int, int]:
+        """The LocalSize to declare.
+
+        Full subgroups are promised only where the first dimension is a multiple of their size
+        (lavapipe leaves lanes empty else), so other workgroups are laid out in a row.
+        """
+        e = self.e
+        size, subgroup = e.kernel.workgroup, e.kernel.subgroup
+        if not e.usage.subgroups:
+            return size
+        if subgroup is None:
+            message = "subgroup ops need a subgroup size: give the kernel a SUBGROUP constexpr"
+            raise e.fail(message)
+        return size if size[0] % subgroup == 0 else (e.kernel.workgroup_count, 1, 1)
 
     # the parameter block
 
@@ -173,9 +191,20 @@ class Ids:
             return e.int_const(0, e.kernel.index.bits)
         key = ("local_id", d)
         if key not in self._index:
-            word = self.builtin(BuiltIn.LOCAL_INVOCATION_ID, d)
-            self._index[key] = self.early_index(word)
+            self._index[key] = self.early_index(self.local_word(d))
         return self._index[key]
+
+    def local_word(self, d: int) -> int:
+        """local_id along `d` as u32."""
+        e, size = self.e, self.e.kernel.workgroup
+        if self.size == size:
+            return self.builtin(BuiltIn.LOCAL_INVOCATION_ID, d)
+        word, below = self.builtin(BuiltIn.LOCAL_INVOCATION_INDEX), math.prod(size[:d])
+        if below > 1:
+            word = e.early(S.U_DIV, e.module.u32, word, e.module.word(below))
+        if math.prod(size[d + 1 :]) > 1:
+            word = e.early(S.U_MOD, e.module.u32, word, e.module.word(size[d]))
+        return word
 
     def linear(self, name: str) -> int:
         """local_linear_id and the subgroup ids."""
@@ -189,9 +218,7 @@ class Ids:
             count = -(-e.kernel.workgroup_count // size)
             return e.int_const(count, e.kernel.index.bits)
         if e.usage.subgroups:
-            # What the hardware says, so that ids and subgroup operations always agree. The
-            # contract's order (subgroup s = invocations s*size..) holds where subgroups are full
-            # and of the demanded size.
+            # What the hardware says, so that ids and subgroup operations always agree.
             number = {
                 "subgroup_id": BuiltIn.SUBGROUP_ID,
                 "subgroup_lane": BuiltIn.SUBGROUP_LOCAL_INVOCATION_ID,

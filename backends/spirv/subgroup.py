@@ -50,9 +50,7 @@ class Subgroups:
     @property
     def size(self) -> int:
         size = self.e.kernel.subgroup
-        if size is None:
-            message = "a subgroup op needs a subgroup size: give the kernel a SUBGROUP constexpr"
-            raise self.e.fail(message)
+        assert size is not None  # `Ids.local_size` refuses a kernel without one
         return size
 
     def need(self, capability: int, feature: str) -> int:
@@ -208,28 +206,30 @@ class Subgroups:
         """By log2(size) steps of moving and combining; any type."""
         e, u32 = self.e, self.e.module.u32
         dtype, lanes, own = element_of(t), lanes_of(t), self.lane()
-        identity = self.identity(kind, dtype, lanes, dtype.bits)
-        mask, step = e.module.word(self.size - 1), 1
+        step = 1
         while step < self.size:
             distance = e.module.word(step)
             if mode == REDUCE:
                 other = self.move(value, t, e.ins(S.BITWISE_XOR, u32, own, distance), False)
+                value = self.combine(kind, t, other, value)
             else:
-                other = self.below(value, t, own, distance, mask, identity)
-            value = self.combine(kind, t, other, value)
+                other, there = self.below(value, t, own, distance)
+                combined = self.combine(kind, t, other, value)
+                value = e.ins(S.SELECT, e.type(t), there, combined, value)
             step *= 2
-        if mode == EXCLUSIVE:
-            return self.below(value, t, own, e.module.word(1), mask, identity)
-        return value
+        if mode != EXCLUSIVE:
+            return value
+        other, there = self.below(value, t, own, e.module.word(1))
+        identity = self.identity(kind, dtype, lanes, dtype.bits)
+        return e.ins(S.SELECT, e.type(t), there, other, identity)
 
-    def below(self, value: int, t: Type, own: int, distance: int, mask: int, identity: int) -> int:
-        """The value of the lane `distance` below, the identity where there is none."""
+    def below(self, value: int, t: Type, own: int, distance: int) -> tuple[int, int]:
+        """The value of the lane `distance` below, and whether there is one."""
         e, u32 = self.e, self.e.module.u32
-        source = e.ins(S.BITWISE_AND, u32, e.ins(S.I_SUB, u32, own, distance), mask)
-        moved = self.move(value, t, source, False)
+        down = e.ins(S.I_SUB, u32, own, distance)
+        moved = self.move(value, t, e.ins(S.BITWISE_AND, u32, down, e.module.word(self.size - 1)), False)
         there = e.ins(S.U_GREATER_THAN_EQUAL, e.module.bool_, own, distance)
-        there = e.splat(there, e.module.bool_, lanes_of(t))
-        return e.ins(S.SELECT, e.type(t), there, moved, identity)
+        return moved, e.splat(there, e.module.bool_, lanes_of(t))
 
     def combine(self, kind: str, t: Type, a: int, b: int) -> int:
         if kind in _LANE_INT:
