@@ -7,6 +7,7 @@ compiler (its digest is another input of the build step) or a library.
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 from .document import ConfigError
@@ -16,29 +17,19 @@ PACKAGE = "gristmill.kernels"
 
 def module_sources(root: Path, module: str) -> tuple[str, ...]:
     """Paths within the project, the module's own file first, the others sorted."""
-    return _Scan(root).module(module)
+    found: set[str] = set()
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += imported_modules(root, f"kernels/{name}.py")
+    others = sorted(f"kernels/{name}.py" for name in found - {module})
+    return (f"kernels/{module}.py", *others)
 
 
-class _Scan:
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def module(self, name: str) -> tuple[str, ...]:
-        found: set[str] = set()
-        self._follow(name, found)
-        own = f"kernels/{name}.py"
-        return (own, *sorted(found - {own}))
-
-    def _follow(self, name: str, found: set[str]) -> None:
-        path = f"kernels/{name}.py"
-        if path in found:
-            return
-        found.add(path)
-        for other in imported_modules(self.root, path):
-            self._follow(other, found)
-
-
-def imported_modules(root: Path, path: str) -> list[str]:
+@functools.cache
+def imported_modules(root: Path, path: str) -> tuple[str, ...]:
     """The modules of kernels/ that one file imports. ConfigError where it is not Python."""
     try:
         tree = ast.parse((root / path).read_bytes())
@@ -54,7 +45,7 @@ def imported_modules(root: Path, path: str) -> list[str]:
                 for alias in node.names
                 if alias.name.startswith(PACKAGE + ".")
             )
-    return sorted(name for name in names if (root / f"kernels/{name}.py").is_file())
+    return tuple(sorted(name for name in names if (root / f"kernels/{name}.py").is_file()))
 
 
 def _from(node: ast.ImportFrom) -> list[str]:

@@ -55,6 +55,7 @@ class Workshop:
         self, store: LocalStore, jobs: int, verbose: bool, package: Path = digest.PACKAGE
     ) -> None:
         self.store, self.jobs, self.verbose, self.package = store, jobs, verbose, package
+        self._sources: dict[str, bytes] = {}
         self._stamps: dict[str, Any] = {}
         self._digests: dict[str, str] = {}
         self.built = self.stored = self.failed = 0
@@ -84,6 +85,16 @@ class Workshop:
         with self._lock:
             pool = self._pool
         return pool.run(function, *args)
+
+    def read(self, node: Any) -> bytes:
+        """The bytes of a source: those by which SCons took this build's decisions, read once."""
+        path = node.get_abspath()
+        if path not in self._sources:
+            data = Path(path).read_bytes()
+            if SCons.Util.hash_signature(data) != node.get_csig():
+                raise StepError(f"{node} was edited while it was being built; run scons again")
+            self._sources[path] = data
+        return self._sources[path]
 
     def answer(
         self, key: str, names: tuple[str, ...], stage: str, make: Callable[[], dict[str, bytes]]
@@ -152,20 +163,12 @@ def one_line(error: BaseException) -> str:
     return "; ".join(filter(None, map(str.strip, str(message or error).splitlines())))
 
 
-def read_as_known(node: Any) -> bytes:
-    """The bytes of a source, which must be those that SCons took this build's decisions by."""
-    data = Path(node.get_abspath()).read_bytes()
-    if SCons.Util.hash_signature(data) != node.get_csig():
-        raise StepError(f"{node} was edited while it was being built; run scons again")
-    return data
-
-
 @guarded
 def trace(target: Any, source: Any, env: Any) -> None:
     """Kernel source and its imports, and a request -> .kir and .loc.json."""
     shop: Workshop = env["WORKSHOP"]
     request = json.loads(source[-1].get_contents())
-    sources = {str(node): read_as_known(node) for node in source[:-1]}
+    sources = {str(node): shop.read(node) for node in source[:-1]}
     key = trace_key(
         sources,
         request["kernel"],
@@ -193,7 +196,7 @@ def compile_ir(target: Any, source: Any, env: Any) -> None:
     """A .kir and a request -> artifact and manifest."""
     shop: Workshop = env["WORKSHOP"]
     request = json.loads(source[-1].get_contents())
-    ir = read_as_known(source[0])
+    ir = shop.read(source[0])
     locs = Path(source[0].get_abspath()).with_suffix(".loc.json")
     refuse_missing_tools(request["tools"], request["target"])
     key = compile_key(
