@@ -137,7 +137,10 @@ class _Analysis:
         if name in ("global_id", "local_id", "local_linear_id"):
             return self._id_level(op)
         if name == "subgroup_id":
-            alone = self.kernel.subgroup is not None and self.kernel.subgroup >= self.kernel.workgroup_count
+            alone = (
+                self.kernel.subgroup is not None
+                and self.kernel.subgroup >= self.kernel.workgroup_count
+            )
             return Level.UNIFORM if alone and not self.strict else Level.SUBGROUP
         if name == "subgroup_lane" or ROWS[name].effect is Effect.ATOMIC:
             return Level.VARYING
@@ -279,13 +282,17 @@ class _Analysis:
         found = []
         for op, control in self.control.values():
             if op.name == "barrier" and control.level > Level.UNIFORM:
-                message = "barrier under a condition that differs between invocations of a workgroup"
+                message = (
+                    "barrier under a condition that differs between invocations of a workgroup"
+                )
                 found.append(Violation(op, control.cause, message))
             elif ROWS[op.name].effect is Effect.CONVERGENT:
                 if control.level > Level.SUBGROUP:
                     message = f"{op.name} under a condition that differs between invocations of a subgroup"
                     found.append(Violation(op, control.cause, message))
-                elif op.name == "subgroup_broadcast" and self.level(op.operands[1:]) > Level.SUBGROUP:
+                elif (
+                    op.name == "subgroup_broadcast" and self.level(op.operands[1:]) > Level.SUBGROUP
+                ):
                     message = "subgroup_broadcast from a lane that differs between invocations"
                     found.append(Violation(op, None, message))
         return found

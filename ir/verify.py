@@ -43,7 +43,7 @@ class VerifyError(Exception):
 
 
 def verify(kernel: Kernel) -> None:
-    """Raise VerifyError where `kernel` is malformed, or where control must be uniform and is not."""
+    """Raise VerifyError where `kernel` is malformed or control is not uniform where it must be."""
     try:
         _Verifier(kernel).kernel_()
     except VerifyError:
@@ -120,8 +120,10 @@ class _Verifier:
         k = self.k
         self.require(isinstance(k, Kernel), f"expected a Kernel, found {type(k).__name__}")
         self.header()
-        self.require(len(k.body.args) == len(k.params), f"{len(k.params)} parameters, but the body "
-                     f"takes {len(k.body.args)} values")  # fmt: skip
+        self.require(
+            len(k.body.args) == len(k.params),
+            f"{len(k.params)} parameters, but the body takes {len(k.body.args)} values",
+        )
         for param, value in zip(k.params, k.body.args, strict=True):
             self.param(param, value)
         self.ops(k.body, "body", ("return",))
@@ -135,16 +137,22 @@ class _Verifier:
     def header(self) -> None:
         k = self.k
         self.require(bool(_NAME.fullmatch(k.name)), f"{k.name!r} is no name of a kernel")
-        self.require(bool(_WORD.fullmatch(k.specialization)), f"{k.specialization!r} is no name of a "
-                     "specialization")  # fmt: skip
+        self.require(
+            bool(_WORD.fullmatch(k.specialization)),
+            f"{k.specialization!r} is no name of a specialization",
+        )
         whole = len(k.workgroup) == 3 and all(type(n) is int and n > 0 for n in k.workgroup)
         self.require(whole, f"a workgroup has three positive sizes, found {k.workgroup}")
         self.require(str(k.index) in ("i32", "i64"), f"the index type is i32 or i64, not {k.index}")
-        self.require(list(k.fast) == sorted(set(k.fast) & set(FAST)), f"fast is a sorted subset of "
-                     f"{FAST}, found {k.fast}")  # fmt: skip
+        self.require(
+            list(k.fast) == sorted(set(k.fast) & set(FAST)),
+            f"fast is a sorted subset of {FAST}, found {k.fast}",
+        )
         self.require(all(isinstance(s, str) for s in k.sites), "fault sites are messages")
         if k.subgroup is not None:
-            power = type(k.subgroup) is int and k.subgroup > 0 and k.subgroup & (k.subgroup - 1) == 0
+            power = (
+                type(k.subgroup) is int and k.subgroup > 0 and k.subgroup & (k.subgroup - 1) == 0
+            )
             self.require(power, f"the subgroup size is a power of two, found {k.subgroup}")
         if k.grid is not None:
             good = len(k.grid) == 3 and all(check_grid(k, e) for e in k.grid)
@@ -161,8 +169,10 @@ class _Verifier:
         if param.is_memory:
             access = param.access if param.kind == "buffer" else Access.READ
             expected = MemType(Space.BUFFER, param.dtype, None, access)
-        self.require(value.type == expected, f"parameter {param.name} is {expected}, but its value "
-                     f"is {value.type}")  # fmt: skip
+        self.require(
+            value.type == expected,
+            f"parameter {param.name} is {expected}, but its value is {value.type}",
+        )
         self.define(value, None)
 
     def subgroups(self, op: Op) -> None:
@@ -171,15 +181,21 @@ class _Verifier:
             self.fail(f"{op.name} in a kernel without a subgroup size", op.loc)
         count = self.k.workgroup_count
         if count % size:
-            self.fail(f"the workgroup of {count} invocations is no multiple of the subgroup size "
-                      f"{size}", op.loc)  # fmt: skip
+            self.fail(
+                f"the workgroup of {count} invocations is no multiple of the subgroup size {size}",
+                op.loc,
+            )
 
     # values
 
     def define(self, value: Value, op: Op | None) -> None:
-        self.require(isinstance(value, Value) and type(value.id) is int, f"{value!r} is no value", op)
+        self.require(
+            isinstance(value, Value) and type(value.id) is int, f"{value!r} is no value", op
+        )
         self.require(value.id not in self.seen, f"value %{value.id} is defined twice", op)
-        self.require(bool(re.fullmatch(r"\w*", value.hint)), f"hint {value.hint!r} of %{value.id}", op)
+        self.require(
+            bool(re.fullmatch(r"\w*", value.hint)), f"hint {value.hint!r} of %{value.id}", op
+        )
         self.seen.add(value.id)
         self.defined[value.id] = value.type
 
@@ -188,17 +204,25 @@ class _Verifier:
         if known is None:
             where = "out of its region" if value.id in self.seen else "before it is defined"
             self.fail(f"{op.name} uses %{value.id} {where}", op.loc)
-        self.require(known == value.type, f"{op.name} uses %{value.id} as {value.type}, but it is "
-                     f"{known}", op)  # fmt: skip
+        self.require(
+            known == value.type,
+            f"{op.name} uses %{value.id} as {value.type}, but it is {known}",
+            op,
+        )
 
     # regions
 
-    def region(self, region: Region, op: Op, ends: tuple[str, ...], results: Sequence[Type]) -> None:
+    def region(
+        self, region: Region, op: Op, ends: tuple[str, ...], results: Sequence[Type]
+    ) -> None:
         """A region of `op`, which may end in `ends`; `results` are what its yield gives."""
         outer = dict(self.defined)
         for arg in region.args:
-            self.require(not isinstance(arg.type, MemType), f"a region argument of {op.name} is "
-                         f"{arg.type}; memory is not carried", op)  # fmt: skip
+            self.require(
+                not isinstance(arg.type, MemType),
+                f"a region argument of {op.name} is {arg.type}; memory is not carried",
+                op,
+            )
             self.define(arg, op)
         self.depth += 1
         self.require(self.depth <= MAX_DEPTH, f"regions nest deeper than {MAX_DEPTH}", op)
@@ -217,7 +241,9 @@ class _Verifier:
             self.require(op.name in ROWS, f"no op is called {op.name!r}", op)
             ends_here = op.name in TERMINATORS
             if closed is not None and not ends_here:
-                self.fail(f"{op.name} stands behind a {closed.name} that control never leaves", op.loc)
+                self.fail(
+                    f"{op.name} stands behind a {closed.name} that control never leaves", op.loc
+                )
             if ends_here and not last:
                 self.fail(f"{op.name} stands within a region of {owner}, not at its end", op.loc)
             if last and not ends_here:
@@ -230,7 +256,9 @@ class _Verifier:
                 self.terminator(op, owner, ends, results)
             else:
                 self.op(op, owner)
-            if op.name in ("if", "switch") and not any(r.ops[-1].name == "yield" for r in op.regions):
+            if op.name in ("if", "switch") and not any(
+                r.ops[-1].name == "yield" for r in op.regions
+            ):
                 closed = op
 
     def op(self, op: Op, owner: str) -> None:
@@ -248,16 +276,25 @@ class _Verifier:
     def plain(self, op: Op, owner: str) -> None:
         self.require(not op.regions, f"{op.name} has regions", op)
         if op.name == "alloc":
-            self.require(owner == "body", "alloc stands inside a region; arrays are declared at the "
-                         "top of the body", op)  # fmt: skip
+            self.require(
+                owner == "body",
+                "alloc stands inside a region; arrays are declared at the top of the body",
+                op,
+            )
         try:
-            infer(op.name, tuple(v.type for v in op.operands), dict(op.attrs),
-                  tuple(v.type for v in op.results))  # fmt: skip
+            infer(
+                op.name,
+                tuple(v.type for v in op.operands),
+                dict(op.attrs),
+                tuple(v.type for v in op.results),
+            )
         except OpTypeError as error:
             self.fail(f"{op.name}: {error}", op.loc)
 
     def choice(self, op: Op) -> None:
-        self.require(len(op.operands) == 1, f"{op.name} takes 1 operand, not {len(op.operands)}", op)
+        self.require(
+            len(op.operands) == 1, f"{op.name} takes 1 operand, not {len(op.operands)}", op
+        )
         wanted = op.operands[0].type
         if op.name == "if":
             self.require(wanted == bool_, f"the condition of an if is bool, not {wanted}", op)
@@ -282,11 +319,16 @@ class _Verifier:
         self.require(len(op.regions) == 1, f"a for has 1 region, not {len(op.regions)}", op)
         low, high = (v.type for v in op.operands[:2])
         whole = isinstance(low, DType) and low.is_int and low == high
-        self.require(whole, f"the bounds of a for are integers of one type, not {low} and {high}", op)
+        self.require(
+            whole, f"the bounds of a for are integers of one type, not {low} and {high}", op
+        )
         carried = self.carried(op, op.operands[2:])
         args = tuple(v.type for v in op.regions[0].args)
-        self.require(args == (low, *carried), f"the region of a for takes {_types((low, *carried))}, "
-                     f"not {_types(args)}", op)  # fmt: skip
+        self.require(
+            args == (low, *carried),
+            f"the region of a for takes {_types((low, *carried))}, not {_types(args)}",
+            op,
+        )
         self.body(op, op.regions[0], carried)
 
     def while_(self, op: Op) -> None:
@@ -294,8 +336,11 @@ class _Verifier:
         carried = self.carried(op, op.operands)
         for region in op.regions:
             args = tuple(v.type for v in region.args)
-            self.require(args == carried, f"a region of a while takes {_types(carried)}, not "
-                         f"{_types(args)}", op)  # fmt: skip
+            self.require(
+                args == carried,
+                f"a region of a while takes {_types(carried)}, not {_types(args)}",
+                op,
+            )
         outer, self.in_condition = self.in_condition, True
         self.region(op.regions[0], op, ("condition",), ())
         self.in_condition = outer
@@ -303,8 +348,11 @@ class _Verifier:
 
     def carried(self, op: Op, inits: tuple[Value, ...]) -> tuple[Type, ...]:
         types, results = tuple(v.type for v in inits), self.result_types(op)
-        self.require(types == results, f"{op.name} starts with {_types(types)}, but gives "
-                     f"{_types(results)}", op)  # fmt: skip
+        self.require(
+            types == results,
+            f"{op.name} starts with {_types(types)}, but gives {_types(results)}",
+            op,
+        )
         return types
 
     def body(self, op: Op, region: Region, carried: tuple[Type, ...]) -> None:
@@ -319,8 +367,11 @@ class _Verifier:
     def terminator(
         self, op: Op, owner: str, ends: tuple[str, ...], results: tuple[Type, ...]
     ) -> None:
-        self.require(op.name in ends, f"a region of {owner} cannot end in {op.name} here; expected "
-                     f"{' or '.join(ends)}", op)  # fmt: skip
+        self.require(
+            op.name in ends,
+            f"a region of {owner} cannot end in {op.name} here; expected {' or '.join(ends)}",
+            op,
+        )
         self.require(not op.results and not op.regions, f"{op.name} gives results", op)
         found = tuple(v.type for v in op.operands)
         expected: tuple[Type, ...] = ()
@@ -330,8 +381,9 @@ class _Verifier:
             expected = self.loops[-1]
         elif op.name == "condition":
             expected = (bool_,)
-        self.require(found == expected, f"{op.name} gives {_types(found)}, expected "
-                     f"{_types(expected)}", op)  # fmt: skip
+        self.require(
+            found == expected, f"{op.name} gives {_types(found)}, expected {_types(expected)}", op
+        )
 
 
 def _types(types: Sequence[Type]) -> str:
@@ -340,5 +392,3 @@ def _types(types: Sequence[Type]) -> str:
 
 def _uses_subgroups(op: Op) -> bool:
     return ROWS[op.name].effect is Effect.CONVERGENT or op.name in SUBGROUP_IDS
-
-

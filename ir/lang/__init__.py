@@ -1,12 +1,12 @@
 """The kernel language: a typed subset of Python, traced from the AST to kernel IR.
 
-    from gristmill.ir.lang import *
+from gristmill.ir.lang import *
 
-    @kernel(workgroup=lambda: BLOCK, grid=lambda: ceil_div(len(y), BLOCK))
-    def saxpy(x: Read[T], y: ReadWrite[T], a: T, *, T: DType = f32, BLOCK: int = 256):
-        i = global_id(0)
-        if i < len(y):
-            y[i] = a * x[i] + y[i]
+@kernel(workgroup=lambda: BLOCK, grid=lambda: ceil_div(len(y), BLOCK))
+def saxpy(x: Read[T], y: ReadWrite[T], a: T, *, T: DType = f32, BLOCK: int = 256):
+    i = global_id(0)
+    if i < len(y):
+        y[i] = a * x[i] + y[i]
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..dtypes import (
     u32,
     u64,
 )
-from . import functions as _functions  # fills the table
+from . import functions as _functions  # noqa: F401  (fills the table)
 from .decorator import DeviceFunction, KernelFunction, device, kernel
 from .diagnostics import Diagnostic
 from .surface import TABLE as _TABLE

@@ -172,11 +172,15 @@ def bitcast(t: Tracer, node: ast.AST, entry: Entry, wanted: Entry) -> Entry:
     if not isinstance(wanted, DType | VectorType):
         t.fail(node, f"expected a type to cast to, found {describe(wanted)}")
     if not isinstance(entry, Value):
-        t.fail(node, f"bitcast takes a value of a known type, found {describe(entry)}; "
-                     "give it one, as in f32(...)")  # fmt: skip
-    if isinstance(wanted, DType) and isinstance(entry.type, VectorType):
-        if element_of(entry.type).bits == wanted.bits:
-            wanted = with_element(entry.type, wanted)
+        t.fail(
+            node,
+            f"bitcast takes a value of a known type, found {describe(entry)}; "
+            "give it one, as in f32(...)",
+        )
+    lanewise = (
+        isinstance(entry.type, VectorType)
+        and element_of(entry.type).bits == element_of(wanted).bits
+    )
+    if isinstance(wanted, DType) and lanewise:
+        wanted = with_element(entry.type, wanted)
     return entry if entry.type == wanted else t.emit(node, "bitcast", entry, type=wanted)
-
-

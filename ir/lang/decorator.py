@@ -26,7 +26,9 @@ class DeviceFunction:
         self.__module__ = function.__module__
         self.source: Source = read_source(function)
         self.scope = Scope(function)
-        self.signature = inspect.signature(function).replace(return_annotation=inspect.Signature.empty)
+        self.signature = inspect.signature(function).replace(
+            return_annotation=inspect.Signature.empty
+        )
         parameters = self.signature.parameters.values()
         for p in parameters:
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):

@@ -22,7 +22,7 @@ class Note:
         return _render(self.loc, "note", self.message, self.text, 1)
 
 
-class Diagnostic(Exception):
+class Diagnostic(Exception):  # noqa: N818
     """A kernel that is not a program of the kernel language.
 
     file, line, column (both 1-based): where; message: what was found and what was expected;

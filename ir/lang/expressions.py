@@ -15,7 +15,7 @@ from .calls import call
 from .diagnostics import suggest
 from .join import FLATTEN, branch, finish, trace_arm
 from .operators import BINARY, binary, compare, unary
-from .surface import BuffersMarker, BufferMarker, SlotMarker
+from .surface import BufferMarker, BuffersMarker, SlotMarker
 from .values import Entry, Memory, Registers, SlotRef, describe
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def _attribute(t: Tracer, node: ast.Attribute) -> Entry:
     if isinstance(base, Value) and isinstance(base.type, VectorType):
         lane = "xyzw".find(name) if len(name) == 1 else -1
         if not 0 <= lane < base.type.lanes:
-            t.fail(node, f"{base.type} has no lane {name!r}; expected one of x, y, z, w or an index")
+            t.fail(
+                node, f"{base.type} has no lane {name!r}; expected one of x, y, z, w or an index"
+            )
         return t.emit(node, "extract", base, lane=lane)
     facts: dict[str, Any] = {}
     if isinstance(base, Memory):
@@ -90,7 +92,10 @@ def _attribute(t: Tracer, node: ast.Attribute) -> Entry:
     elif isinstance(base, Registers):
         facts = {"dtype": base.type, "shape": base.shape}
     elif isinstance(base, DType):
-        facts = {n: getattr(base, n) for n in ("bits", "bytes", "name", "is_float", "is_int", "is_signed", "is_bool")}
+        facts = {
+            n: getattr(base, n)
+            for n in ("bits", "bytes", "name", "is_float", "is_int", "is_signed", "is_bool")
+        }
         if base.is_int:
             facts |= {"min": base.min, "max": base.max}
     elif isinstance(base, VectorType):

@@ -30,8 +30,11 @@ def workgroup_size(t: Tracer, node: ast.expr) -> tuple[int, int, int]:
         t.fail(node, f"a workgroup has 1 to 3 dimensions, found {len(parts)}")
     sizes = [t.static_int(node, p, "a workgroup size") for p in parts] + [1, 1]
     if min(sizes) < 1 or sizes[0] * sizes[1] * sizes[2] > MAX_INVOCATIONS:
-        t.fail(node, f"a workgroup has positive sizes and at most {MAX_INVOCATIONS} invocations, "
-                     f"found {tuple(sizes[:3])}")  # fmt: skip
+        t.fail(
+            node,
+            f"a workgroup has positive sizes and at most {MAX_INVOCATIONS} invocations, "
+            f"found {tuple(sizes[:3])}",
+        )
     return (sizes[0], sizes[1], sizes[2])
 
 
@@ -71,7 +74,9 @@ def _call(t: Tracer, node: ast.Call) -> Attr:
     names |= {TABLE["ceil_div"]: "ceil_div"}  # type: ignore[dict-item]
     name = names.get(function) if callable(function) else None
     if name is None or len(node.args) < 2 or node.keywords:
-        t.fail(node, "a grid is made of len(buffer), scalars, constexprs, + - * //, ceil_div, min, max")
+        t.fail(
+            node, "a grid is made of len(buffer), scalars, constexprs, + - * //, ceil_div, min, max"
+        )
     result = _expression(t, node.args[0])
     for part in node.args[1:]:
         result = _combine(name, result, _expression(t, part))

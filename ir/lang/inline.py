@@ -75,6 +75,16 @@ def _result(t: Tracer, node: ast.AST, function: DeviceFunction, frame: Frame) ->
     if t.dead or isinstance(result, Undefined) or result is None:
         return None
     if done is not True:
-        t.fail(last, f"{function.name} returns a value on some paths, and nothing where control "
-                     "reaches its end")  # fmt: skip
+        t.fail(
+            last,
+            f"{function.name} returns a value on some paths, and nothing where control "
+            "reaches its end",
+        )
     return result
+
+
+def library(t: Tracer, node: ast.AST, name: str, *args: Entry) -> Entry:
+    """A function that is itself written in the kernel language (`prelude`)."""
+    from . import prelude
+
+    return inline(t, node, getattr(prelude, name), list(args), {}, pinned=True)

@@ -134,7 +134,8 @@ def finish(
         for arm in alive:
             t.builder.ops.extend(arm.ops)
         results: Sequence[Value] = [
-            t.emit(node, "select", cond, a, b) for a, b in zip(*(a.operands for a in alive), strict=True)
+            t.emit(node, "select", cond, a, b)
+            for a, b in zip(*(a.operands for a in alive), strict=True)
         ]
     else:
         results = _append(t, node, name, cond, arms, attrs, tuple(joined.types)).results
@@ -145,7 +146,12 @@ def finish(
 def _name(t: Tracer, slot: Slot, entry: Entry) -> Entry:
     """A result that goes to a variable bears its name."""
     name = slot[1]
-    if isinstance(entry, Value) and not entry.hint and isinstance(name, str) and name.isidentifier():
+    if (
+        isinstance(entry, Value)
+        and not entry.hint
+        and isinstance(name, str)
+        and name.isidentifier()
+    ):
         return t.builder.name_last(entry, name)
     return entry
 
@@ -258,12 +264,12 @@ def _same_shape(a: Entry, b: Entry) -> bool:
 
 
 def _differ(arms: list[Arm], entries: list[Entry]) -> str:
-    return ", but ".join(f"{describe(e)} when {a.label}" for a, e in zip(arms, entries, strict=True))
+    return ", but ".join(
+        f"{describe(e)} when {a.label}" for a, e in zip(arms, entries, strict=True)
+    )
 
 
-def _from_one(
-    t: Tracer, node: ast.AST, joined: Join, arm: Arm, entry: Entry, mark: int
-) -> Entry:
+def _from_one(t: Tracer, node: ast.AST, joined: Join, arm: Arm, entry: Entry, mark: int) -> Entry:
     """The only arm that arrives: what it made inside comes out as a result."""
 
     def one(leaf: Entry) -> Entry:
@@ -313,7 +319,9 @@ def _leaf(
     for arm, entry in zip(arms, row, strict=True):
         with t.reopened(arm.ops):
             try:
-                operands.append(dummy(t, node, type_) if entry is MISSING else typed(t, node, entry, type_))
+                operands.append(
+                    dummy(t, node, type_) if entry is MISSING else typed(t, node, entry, type_)
+                )
             except Diagnostic as error:
                 return Conflict(error.message)
     weak = all(is_weak(t, e) and isinstance(e, Value) for e in there)
@@ -344,5 +352,3 @@ def leaf_type(t: Tracer, entries: list[Entry]) -> Type | None:
 def dummy(t: Tracer, node: ast.AST, type_: Type) -> Value:
     """A value that nobody reads."""
     return t.const(node, 0, type_)
-
-

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, NoReturn
 
 from ..core import Value
-from ..dtypes import DType, MemType, Type, VectorType, bool_, element_of, f32, i32, with_element
+from ..dtypes import DType, MemType, Type, VectorType, bool_, element_of, f32, i32
 from .values import Entry, SlotRef, WeakSelect, describe, is_number
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def typed(t: Tracer, node: ast.AST, entry: Entry, type_: Type, what: str = "") -
             return t.emit(node, "convert", entry, type=type_)
         if widens(t, entry.type, type_):
             return t.emit(node, "convert", entry, type=type_)
-        if isinstance(type_, VectorType) and isinstance(entry.type, DType):
+        wide = isinstance(type_, VectorType) and isinstance(entry.type, DType)
+        if wide and isinstance(type_, VectorType):
             if entry.type == type_.element or widens(t, entry.type, type_.element):
                 return splat(t, node, typed(t, node, entry, type_.element), type_)
         t.fail(node, f"expected {type_}{where}, found {entry.type}{_hint(entry.type, type_)}")
@@ -79,9 +80,7 @@ def typed(t: Tracer, node: ast.AST, entry: Entry, type_: Type, what: str = "") -
     return t.const(node, entry, type_)
 
 
-def check_literal(
-    t: Tracer, node: ast.AST, entry: float, dtype: DType, where: str = ""
-) -> None:
+def check_literal(t: Tracer, node: ast.AST, entry: float, dtype: DType, where: str = "") -> None:
     """Refuse a literal that is not of the kind or in the range of `dtype`."""
     if isinstance(entry, bool) != dtype.is_bool:
         t.fail(node, f"expected {dtype}{where}, found {describe(entry)}")
@@ -153,13 +152,15 @@ def condition(t: Tracer, node: ast.AST, entry: Entry) -> Value | bool:
     """An entry as a condition: a bool scalar, or a constant by Python's truth."""
     if isinstance(entry, Value):
         if entry.type != bool_:
-            hint = "" if isinstance(entry.type, MemType | VectorType) else "; compare it, as in x != 0"
+            hint = (
+                "" if isinstance(entry.type, MemType | VectorType) else "; compare it, as in x != 0"
+            )
             t.fail(node, f"expected a bool as condition, found {entry.type}{hint}")
         return entry
     if isinstance(entry, WeakSelect | SlotRef):
-        t.fail(node, f"expected a bool as condition, found {describe(entry)}; compare it, as in x != 0")
+        t.fail(
+            node, f"expected a bool as condition, found {describe(entry)}; compare it, as in x != 0"
+        )
     if isinstance(entry, bool | int | float | str | tuple) or entry is None:
         return bool(entry)
     t.fail(node, f"expected a bool as condition, found {describe(entry)}")
-
-

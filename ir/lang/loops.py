@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..core import Region, Value
-from ..dtypes import Type
-from ..dtypes import bool_ as BOOL
+from ..dtypes import Type, bool_
 from .exits import DONE, RETURN, edge
 from .join import dummy, leaf_type
 from .literals import is_weak, typed
 from .liveness import stored
-from .tracer import Exit
+from .tracer import Edge, Exit
 from .values import Conflict, Entry, Slot, Undefined, WeakSelect, describe, leaves, rebuild, same
 
 if TYPE_CHECKING:
@@ -138,10 +137,12 @@ def _learn(
             edge(t, plan.node, exit_, "continue")
         found = []
         for slot in [*names, *cells]:
-            entries = [state[slot] for _, _, state in exit_.edges]
-            if all(same(header[slot], e) for e in entries):
+            # Variables of a function that returns are of no interest; register cells outlive it.
+            returning = (t.frame.number, DONE) if isinstance(slot[1], str) else None
+            edges = [e for e in exit_.edges if e[2].get(returning) is not True]
+            if all(same(header[slot], state[slot]) for _, _, state in edges):
                 continue
-            learned = _learned(t, plan, slot, header[slot], exit_)
+            learned = _learned(t, plan, slot, header[slot], edges)
             found.append(replace(learned, shape=original[slot]))
         for slot in outs:
             ends = [s.get(slot, Undefined()) for kind, _, s in exit_.edges if kind == "break"]
@@ -169,9 +170,9 @@ def _stand_in(t: Tracer, entry: Entry) -> Entry:
     return rebuild(entry, parts)
 
 
-def _learned(t: Tracer, plan: Plan, slot: Slot, header: Entry, exit_: Exit) -> Carried:
+def _learned(t: Tracer, plan: Plan, slot: Slot, header: Entry, edges: list[Edge]) -> Carried:
     rows = [list(leaves(header))]
-    for _, node, state in exit_.edges:
+    for _, node, state in edges:
         entry = state[slot]
         if isinstance(entry, Conflict):
             t.fail(node, f"{slot[1]!r} has no single type here: {entry.reason}")
@@ -179,7 +180,7 @@ def _learned(t: Tracer, plan: Plan, slot: Slot, header: Entry, exit_: Exit) -> C
         if len(parts) != len(rows[0]):
             t.fail(node, _changes(plan, slot, header, entry))
         rows.append(parts)
-    for entry, (_, node, state) in zip(rows[1:], exit_.edges, strict=True):
+    for entry, (_, node, state) in zip(rows[1:], edges, strict=True):
         for old, new in zip(rows[0], entry, strict=True):
             if _carries(old) and leaf_type_or_none(t, [old, new]) is None:
                 t.fail(node, _changes(plan, slot, header, state[slot]))
@@ -309,6 +310,9 @@ def run_body(t: Tracer, plan: Plan, args: tuple[Value, ...]) -> bool:
 def _leaving(t: Tracer, plan: Plan, c: Carried, node: ast.AST, kind: str) -> list[Value]:
     """The values of a carried slot on an edge."""
     entry = t.state.get(c.slot, Undefined())
+    gone = isinstance(c.slot[1], str) and t.state.get((t.frame.number, DONE)) is True
+    if gone and c.slot[1] not in (DONE, RETURN):
+        return [dummy(t, node, type_) for _, type_ in _parts(c)]
     if isinstance(entry, Conflict):
         t.fail(node, f"{c.name!r} has no single type here: {entry.reason}")
     if isinstance(entry, Undefined):
@@ -362,7 +366,7 @@ def emit_while(t: Tracer, plan: Plan) -> bool:
         t.state = dict(before)
         cond_args = tuple(map(t.builder.value, result_types, hints_of(plan)))
         bind(t, plan, cond_args, inside=True)
-        condition = t.const(plan.node, True, BOOL) if test is None else test()
+        condition = t.const(plan.node, True, bool_) if test is None else test()
         t.op(plan.node, "condition", (condition,))
         cond_region = Region(cond_args, tuple(ops))
     with t.region(plan.node) as ops:

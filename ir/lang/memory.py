@@ -83,8 +83,11 @@ def flat_index(t: Tracer, node: ast.AST, memory: Memory, index: Entry, lanes: in
     elif shape is not None and lanes > 1:
         shape = (*shape[:-1], shape[-1] // lanes)
     if shape is not None and len(parts) != len(shape):
-        t.fail(node, f"array {memory.name!r} of shape {memory.shape} takes {len(shape)} indices, "
-                     f"found {len(parts)}")  # fmt: skip
+        t.fail(
+            node,
+            f"array {memory.name!r} of shape {memory.shape} takes {len(shape)} indices, "
+            f"found {len(parts)}",
+        )
     for n, part in enumerate(parts):
         _check_index(t, node, part, None if shape is None else shape[n])
     if len(parts) == 1:
@@ -129,13 +132,19 @@ def cell(t: Tracer, node: ast.AST, array: Registers, index: Entry) -> Slot:
     """The state slot of a register cell."""
     parts = index if isinstance(index, tuple) else (index,)
     if len(parts) != len(array.shape):
-        t.fail(node, f"a register array of shape {array.shape} takes {len(array.shape)} indices, "
-                     f"found {len(parts)}")  # fmt: skip
+        t.fail(
+            node,
+            f"a register array of shape {array.shape} takes {len(array.shape)} indices, "
+            f"found {len(parts)}",
+        )
     flat = 0
     for part, size in zip(parts, array.shape, strict=True):
         if isinstance(part, Value | WeakSelect):
-            t.fail(node, "the index of a register array must be known when the kernel is traced; "
-                         "use static_range, or private_array for run-time indices")  # fmt: skip
+            t.fail(
+                node,
+                "the index of a register array must be known when the kernel is traced; "
+                "use static_range, or private_array for run-time indices",
+            )
         number = t.static_int(node, part, "the index of a register array")
         if not 0 <= number < size:
             t.fail(node, f"index {number} is out of range (0 to {size - 1})")
@@ -176,8 +185,11 @@ def make_array(t: Tracer, node: ast.AST, space: Space, element_: Entry, shape: E
     t.shared_bytes += size if space is Space.WORKGROUP else 0
     if max(size, t.shared_bytes if space is Space.WORKGROUP else 0) > limit:
         total = f" ({t.shared_bytes} with the others)" if space is Space.WORKGROUP else ""
-        t.fail(node, f"a {space.value} array of {size} bytes{total} exceeds {limit} bytes, "
-                     "which no target offers")  # fmt: skip
+        t.fail(
+            node,
+            f"a {space.value} array of {size} bytes{total} exceeds {limit} bytes, "
+            "which no target offers",
+        )
     with t.reopened(t.allocs):
         made = t.op(node, "alloc", (), {"name": ""}, (MemType(space, element_, count),)).result
     memory = Memory(made, sizes, "")
@@ -214,9 +226,7 @@ def _clear(t: Tracer, node: ast.AST, memory: Memory, count: int) -> None:
     t.op(node, "for", (low, high), {}, (), regions=(region,))
 
 
-def make_registers(
-    t: Tracer, node: ast.AST, type_: Entry, shape: Entry, init: Entry
-) -> Registers:
+def make_registers(t: Tracer, node: ast.AST, type_: Entry, shape: Entry, init: Entry) -> Registers:
     """A register array, every cell `init`."""
     if not isinstance(type_, DType | VectorType):
         t.fail(node, f"a register array holds scalars or vectors, found {describe(type_)}")

@@ -80,7 +80,7 @@ def binary(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     if name == "div" and not element.is_float:
         t.fail(node, f"'/' divides floats, found {x.type}; use // or convert to a float first")
     if name in ("floordiv", "mod") and element.is_float:
-        from .calls import library
+        from .inline import library
 
         return library(t, node, "float_floordiv" if name == "floordiv" else "float_mod", x, y)
     if name in ("shl", "shr", "and", "or", "xor") and element.is_float:
@@ -100,9 +100,9 @@ def _constant(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     if not isinstance(a, plain) or not isinstance(b, plain):
         found = f"{describe(a)} and {describe(b)}"
         t.fail(node, f"{SYMBOLS[name]!r} takes values or constants, found {found}")
-    if name == "pow" and isinstance(a, int) and isinstance(b, int) and b > 0:
-        if a.bit_length() * b > MAX_BITS:
-            t.fail(node, "the constant is too great")
+    whole = isinstance(a, int) and isinstance(b, int)
+    if name == "pow" and whole and b > 0 and a.bit_length() * b > MAX_BITS:
+        t.fail(node, "the constant is too great")
     if name == "shl" and isinstance(b, int) and b > MAX_BITS:
         t.fail(node, "the constant is too great")
     if isinstance(a, str | tuple) and name == "mul" and isinstance(b, int) and b > MAX_BITS:
@@ -117,15 +117,14 @@ def power(t: Tracer, node: ast.AST, a: Entry, b: Entry) -> Entry:
     """`a ** b`: products for small constant exponents, else pow or, for integers, a loop."""
     if isinstance(a, Value) and isinstance(b, int | float) and not isinstance(b, bool):
         floats = element_of(a.type).is_float
-        if b == int(b) and 0 <= b <= 4 if abs(b) < 1e9 else False:
-            if floats or isinstance(b, int):
-                return _product(t, node, a, int(b))
+        if b in (0, 1, 2, 3, 4) and (floats or isinstance(b, int)):
+            return _product(t, node, a, int(b))
         if not floats and isinstance(b, int) and b < 0:
             t.fail(node, f"an integer to the power of {b} is no integer; convert it to a float")
     (x, y), _ = literals.common(t, node, [a, b], "'**'")
     if element_of(x.type).is_float:
         return t.emit(node, "pow", x, y)
-    from .calls import library
+    from .inline import library
 
     if isinstance(x.type, VectorType):
         t.fail(node, f"'**' of {x.type}: expected floats, scalars or a small constant exponent")
@@ -178,9 +177,9 @@ def invert(t: Tracer, node: ast.AST, entry: Entry) -> Entry:
 def unary(t: Tracer, node: ast.UnaryOp) -> Entry:
     entry = t.expression(node.operand)
     if isinstance(node.op, ast.Not):
-        if isinstance(entry, Value) and isinstance(entry.type, VectorType):
-            if entry.type.element.is_bool:
-                return t.emit(node, "not", entry)
+        vector = isinstance(entry, Value) and isinstance(entry.type, VectorType)
+        if vector and element_of(entry.type).is_bool:
+            return t.emit(node, "not", entry)
         return invert(t, node, entry)
     if isinstance(entry, WeakSelect):
         entry = literals.value(t, node, entry)

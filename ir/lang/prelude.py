@@ -4,7 +4,6 @@ Their ops bear the place of the call. Each works for every float (or integer) ty
 unless it says otherwise.
 """
 
-# ruff: noqa: ANN001, ANN201
 from __future__ import annotations
 
 import math

@@ -40,7 +40,9 @@ def for_statement(t: Tracer, node: ast.For) -> None:
     else:
         entry = t.expression(call)
         if not isinstance(entry, tuple):
-            t.fail(call, f"a for loop runs over range, static_range or a tuple, not {describe(entry)}")
+            t.fail(
+                call, f"a for loop runs over range, static_range or a tuple, not {describe(entry)}"
+            )
         unroll(t, node, list(entry))
 
 

@@ -38,7 +38,7 @@ def constant(value: Any) -> Entry:
     """A Python object as an entry: numpy scalars become numbers, lists become tuples."""
     if isinstance(value, list | tuple):
         return tuple(constant(v) for v in value)
-    if hasattr(value, "item") and not isinstance(value, ModuleType | DType | VectorType):
-        if getattr(value, "ndim", 1) == 0:
-            return value.item()
+    plain = isinstance(value, ModuleType | DType | VectorType | type)
+    if not plain and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
     return value

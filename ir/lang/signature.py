@@ -19,8 +19,15 @@ if TYPE_CHECKING:
     from .tracer import Tracer
 
 EMPTY = inspect.Parameter.empty
-KINDS = {DType: "DType", int: "int", float: "float", bool: "bool", str: "str", tuple: "tuple",
-         Function: "Function"}  # fmt: skip
+KINDS = {
+    DType: "DType",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    tuple: "tuple",
+    Function: "Function",
+}
 
 
 def read_constexprs(
@@ -32,8 +39,11 @@ def read_constexprs(
         if star is not None:
             _refuse(kernel.source, star, f"*{star.arg} is not supported in a kernel")
     if arguments.defaults:
-        _refuse(kernel.source, arguments.defaults[0], "a launch argument has no default; constexprs "
-                                                      "stand behind `*`")  # fmt: skip
+        _refuse(
+            kernel.source,
+            arguments.defaults[0],
+            "a launch argument has no default; constexprs stand behind `*`",
+        )
     defaults = function.__kwdefaults__ or {}
     found = {}
     for argument in arguments.kwonlyargs:
@@ -44,8 +54,11 @@ def read_constexprs(
 def _kind(kernel: KernelFunction, argument: ast.arg) -> str:
     node = argument.annotation
     if node is None:
-        _refuse(kernel.source, argument, f"constexpr {argument.arg!r} needs a kind: "
-                                         f"{', '.join(KINDS.values())}")  # fmt: skip
+        _refuse(
+            kernel.source,
+            argument,
+            f"constexpr {argument.arg!r} needs a kind: {', '.join(KINDS.values())}",
+        )
     base = node.value if isinstance(node, ast.Subscript) else node
     name = base.id if isinstance(base, ast.Name) else getattr(base, "attr", "")
     try:
@@ -53,8 +66,12 @@ def _kind(kernel: KernelFunction, argument: ast.arg) -> str:
     except (KeyError, TypeError):
         known = name if name in KINDS.values() else None
     if known is None:
-        _refuse(kernel.source, node, f"the kind of a constexpr is one of {', '.join(KINDS.values())}, "
-                                     f"found {kernel.source.segment(node)!r}")  # fmt: skip
+        _refuse(
+            kernel.source,
+            node,
+            f"the kind of a constexpr is one of {', '.join(KINDS.values())}, "
+            f"found {kernel.source.segment(node)!r}",
+        )
     return known
 
 
@@ -65,19 +82,29 @@ def bind_constexprs(kernel: KernelFunction, given: dict[str, Any]) -> dict[str, 
         if name not in kernel.constexprs:
             known = ", ".join(kernel.constexprs) or "none"
             hint = suggest(name, kernel.constexprs)
-            _refuse(kernel.source, node, f"kernel {kernel.name} has no constexpr {name!r} "
-                                         f"(it has {known}){hint}")  # fmt: skip
+            _refuse(
+                kernel.source,
+                node,
+                f"kernel {kernel.name} has no constexpr {name!r} (it has {known}){hint}",
+            )
     bound = {}
     nodes = {a.arg: a for a in node.args.kwonlyargs}
     for name, (kind, default) in kernel.constexprs.items():
         value = given.get(name, default)
         if value is EMPTY:
-            _refuse(kernel.source, nodes[name], f"constexpr {name!r} of kernel {kernel.name} has no "
-                                                "value: the specialization must give one")  # fmt: skip
+            _refuse(
+                kernel.source,
+                nodes[name],
+                f"constexpr {name!r} of kernel {kernel.name} has no "
+                "value: the specialization must give one",
+            )
         entry = _coerce(kernel, kind, constant(value))
         if entry is EMPTY:
-            _refuse(kernel.source, nodes[name], f"constexpr {name!r} must be of kind {kind}, found "
-                                                f"{describe(value)}")  # fmt: skip
+            _refuse(
+                kernel.source,
+                nodes[name],
+                f"constexpr {name!r} must be of kind {kind}, found {describe(value)}",
+            )
         bound[name] = entry
     return bound
 
@@ -85,7 +112,9 @@ def bind_constexprs(kernel: KernelFunction, given: dict[str, Any]) -> dict[str, 
 def _coerce(kernel: KernelFunction, kind: str, value: Any) -> Any:
     """A value of a kind; EMPTY where it is not one."""
     if kind == "DType":
-        return DTYPES.get(value, EMPTY) if isinstance(value, str) else _only(value, DType | VectorType)
+        return (
+            DTYPES.get(value, EMPTY) if isinstance(value, str) else _only(value, DType | VectorType)
+        )
     if kind == "Function":
         if isinstance(value, str):
             try:
@@ -123,8 +152,11 @@ def read_params(t: Tracer, kernel: KernelFunction) -> list[tuple[Param, Value]]:
     found: list[tuple[Param, Value]] = []
     for argument in (*arguments.posonlyargs, *arguments.args):
         if argument.annotation is None:
-            t.fail(argument, f"parameter {argument.arg!r} needs a type: Read[T], Write[T], "
-                             "ReadWrite[T], slot[T], Buffers[Read[T], N] or a scalar type")  # fmt: skip
+            t.fail(
+                argument,
+                f"parameter {argument.arg!r} needs a type: Read[T], Write[T], "
+                "ReadWrite[T], slot[T], Buffers[Read[T], N] or a scalar type",
+            )
         kind = t.static(argument.annotation, f"the type of parameter {argument.arg!r}")
         found += _param(t, argument, kind)
     return found
@@ -152,14 +184,20 @@ def _param(t: Tracer, node: ast.arg, kind: Entry) -> list[tuple[Param, Value]]:
         items = [_buffer(t, node, kind.item, f"{name}_{n}") for n in range(count)]
         t.state[slot_] = tuple(items)
         return [(_buffer_param(kind.item, m.name), m.value) for m in items]
-    t.fail(node.annotation or node, f"{describe(kind)} is not the type of a parameter; expected Read[T], "
-                 "Write[T], ReadWrite[T], slot[T], Buffers[Read[T], N] or a scalar type")  # fmt: skip
+    t.fail(
+        node.annotation or node,
+        f"{describe(kind)} is not the type of a parameter; expected Read[T], "
+        "Write[T], ReadWrite[T], slot[T], Buffers[Read[T], N] or a scalar type",
+    )
 
 
 def _buffer(t: Tracer, node: ast.arg, kind: BufferType, name: str) -> Memory:
     if not isinstance(kind.element, DType):
-        t.fail(node.annotation or node, f"a buffer holds scalars, found {describe(kind.element)}; read vectors with "
-                     "load_vector")  # fmt: skip
+        t.fail(
+            node.annotation or node,
+            f"a buffer holds scalars, found {describe(kind.element)}; read vectors with "
+            "load_vector",
+        )
     value = t.builder.value(MemType(Space.BUFFER, kind.element, None, kind.access), name)
     return Memory(value, None, name)
 

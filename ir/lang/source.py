@@ -49,7 +49,9 @@ class Source:
     def width(node: ast.AST) -> int:
         """How many columns of its first line a node covers."""
         line, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
-        if isinstance(node, ast.stmt) and not isinstance(node, ast.Expr | ast.Assign | ast.AugAssign):
+        if isinstance(node, ast.stmt) and not isinstance(
+            node, ast.Expr | ast.Assign | ast.AugAssign
+        ):
             return 1
         first, last = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 1)
         return max(1, last - first) if line == end else 1 << 16

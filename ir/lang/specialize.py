@@ -26,8 +26,11 @@ def specialize(function: KernelFunction, specialization: str, given: dict[str, A
     """Trace, renumber and verify one specialization."""
     node = function.source.node
     if not re.fullmatch(r"[\w.+-]+", specialization):
-        _refuse(function.source, node, f"{specialization!r} does not name a specialization "
-                                       "(letters, digits, _ . + -)")  # fmt: skip
+        _refuse(
+            function.source,
+            node,
+            f"{specialization!r} does not name a specialization (letters, digits, _ . + -)",
+        )
     constexprs = bind_constexprs(function, given)
     with _recursion(function):
         kernel, sources = _trace(function, specialization, constexprs)
@@ -40,7 +43,9 @@ def specialize(function: KernelFunction, specialization: str, given: dict[str, A
     return kernel
 
 
-def _trace(function: KernelFunction, specialization: str, constexprs: dict[str, Any]) -> tuple[Kernel, dict[str, Source]]:
+def _trace(
+    function: KernelFunction, specialization: str, constexprs: dict[str, Any]
+) -> tuple[Kernel, dict[str, Source]]:
     index = constexprs.get("INDEX", i32)
     if not isinstance(index, DType) or index.name not in ("i32", "i64"):
         _refuse(function.source, function.source.node, f"INDEX is i32 or i64, found {index}")
@@ -51,8 +56,14 @@ def _trace(function: KernelFunction, specialization: str, constexprs: dict[str, 
         t.state[(0, name)] = value
     params = read_params(t, function)
     subgroup = constexprs.get("SUBGROUP")
-    if subgroup is not None and not (isinstance(subgroup, int) and 1 <= subgroup <= 128 and subgroup & (subgroup - 1) == 0):
-        _refuse(function.source, function.source.node, f"SUBGROUP is a power of two up to 128, found {subgroup}")
+    if subgroup is not None and not (
+        isinstance(subgroup, int) and 1 <= subgroup <= 128 and subgroup & (subgroup - 1) == 0
+    ):
+        _refuse(
+            function.source,
+            function.source.node,
+            f"SUBGROUP is a power of two up to 128, found {subgroup}",
+        )
     # 1 stands for a kernel that uses no subgroup ops: it runs on any device.
     subgroup = None if subgroup == 1 else subgroup
     t.subgroup = subgroup

@@ -111,7 +111,9 @@ class Function:
 may_alias = _Option()
 Read: Any = BufferMarker(Access.READ, "`Read[T]`: a buffer of elements T that is only read.")
 Write: Any = BufferMarker(Access.WRITE, "`Write[T]`: a buffer of elements T that is only written.")
-ReadWrite: Any = BufferMarker(Access.READWRITE, "`ReadWrite[T]`: a buffer that is read and written.")
+ReadWrite: Any = BufferMarker(
+    Access.READWRITE, "`ReadWrite[T]`: a buffer that is read and written."
+)
 slot: Any = SlotMarker()
 Buffers: Any = BuffersMarker()
 
@@ -123,4 +125,3 @@ VECTORS: dict[str, VectorType] = {
 def vec(element: DType, lanes: int) -> VectorType:
     """The vector type of `lanes` (2, 4 or 8) elements; `vec(f32, 4)` is `f32x4`."""
     return VectorType(element, lanes)
-

@@ -27,7 +27,7 @@ from .source import Source
 from .values import Conflict, Entry, Memory, Slot, Undefined, WeakSelect, describe, leaves
 
 MAX_OPS = 100_000  # ops of one kernel
-MAX_WORK = 1_000_000  # ops traced in all, with those traced twice to learn types
+MAX_WORK = 500_000  # ops traced in all, with those traced twice to learn types
 MAX_DEPTH = 100  # regions, and expressions, within one another
 MAX_INLINE = 60  # device functions within one another
 
@@ -57,12 +57,15 @@ class TraceBuilder(Builder):
         return value
 
 
+Edge = tuple[str, ast.AST, dict[Slot, Entry]]  # break or continue, where, with what state
+
+
 @dataclass(eq=False)
 class Exit:
     """What `break` and `continue` of one loop do: jumps of IR, or flags where it is unrolled."""
 
     unrolled: int | None = None  # number of the flag slots
-    edges: list[tuple[str, ast.AST, dict[Slot, Entry]]] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
     take: Callable[[str, ast.AST], None] | None = None  # emits an edge; None while probing
 
 
@@ -106,7 +109,8 @@ class Tracer:
         self.loop_depth = 0
         self.dead = False
         self.numbers = 0
-        self.work = 0
+        self.work = 0  # ops traced
+        self.kept = 0  # of them, those of the kernel
         self.expression_depth = 0
         self.region_depth = 0
         self.sources: dict[str, Source] = {}  # of the functions traced, by file
@@ -164,23 +168,32 @@ class Tracer:
         **more: Any,
     ) -> Op:
         """Append any op; what the op table refuses is a Diagnostic here."""
-        self.work += 1
-        if self.work > MAX_WORK or (not self.probing and self.builder.next_id > 8 * MAX_OPS):
-            self.fail(node, f"the kernel has over {MAX_OPS} operations; unroll less")
+        self._count(node)
         self.builder.loc = self.loc(node)
         try:
             op = self.builder.op(name, operands, attrs, types, **more)
         except OpTypeError as error:
             self.fail(node, f"{name}: {error}")
-        if operands and len(op.results) == 1 and self.weak:
-            if all(v.id in self.weak for v in operands if not isinstance(v.type, MemType)):
-                if op.result.type == operands[0].type and name not in ("load", "atomic"):
-                    self.weak.add(op.result.id)
+        if self.probing and len(op.results) == 1 and self._stays_weak(op):
+            self.weak.add(op.result.id)
         return op
+
+    def _count(self, node: ast.AST) -> None:
+        self.work += 1
+        self.kept += not self.probing
+        if self.kept > MAX_OPS or self.work > MAX_WORK:
+            self.fail(node, f"the kernel has over {MAX_OPS} operations; unroll less")
+
+    def _stays_weak(self, op: Op) -> bool:
+        """Whether a result takes, like all its operands, the type of what it meets."""
+        if not op.operands or isinstance(op.operands[0].type, MemType):
+            return False
+        same_type = op.result.type == op.operands[0].type
+        return same_type and all(v.id in self.weak for v in op.operands)
 
     def const(self, node: ast.AST, value: float, type_: Type) -> Value:
         """A constant; a vector constant is a splat."""
-        self.work += 1
+        self._count(node)
         self.builder.loc = self.loc(node)
         return self.builder.const(value, type_)
 
@@ -212,7 +225,13 @@ class Tracer:
     @contextmanager
     def probe(self) -> Iterator[None]:
         """Trace and throw away: only the state that results is looked at."""
-        saved = (list(self.allocs), dict(self.sites), self.numbers, self.shared_bytes, self.loop_depth)
+        saved = (
+            list(self.allocs),
+            dict(self.sites),
+            self.numbers,
+            self.shared_bytes,
+            self.loop_depth,
+        )
         state, dead, exits = self.state, self.dead, list(self.frame.exits)
         self.state = dict(state)
         self.probing += 1
@@ -293,7 +312,9 @@ class Tracer:
 
     def require_static(self, node: ast.AST, entry: Entry, what: str) -> None:
         if any(isinstance(leaf, Value | WeakSelect) for leaf in leaves(entry)):
-            self.fail(node, f"{what} must be known when the kernel is traced, found {describe(entry)}")
+            self.fail(
+                node, f"{what} must be known when the kernel is traced, found {describe(entry)}"
+            )
 
     def static_int(self, node: ast.AST, entry: Entry, what: str) -> int:
         """A constant int."""

@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from gristmill.ir.core import Kernel
 from gristmill.ir.interp import run as interpret
 from gristmill.ir.lang import KernelFunction
 from gristmill.ir.text import parse_kernel, print_kernel
 
 _NUMBERS = itertools.count()
-HEAD = "from __future__ import annotations\nimport math\nimport numpy as np\nfrom gristmill.ir.lang import *\n\n"
+HEAD = (
+    "from __future__ import annotations\nimport math\nimport numpy as np\n"
+    "from gristmill.ir.lang import *\n\n"
+)
 
 
 @pytest.fixture
@@ -50,7 +54,12 @@ def trace(kernel: KernelFunction, **constexprs: Any) -> Kernel:
 def run() -> Callable[..., Any]:
     """`run(kernel, *args, grid=(1, 1, 1), **constexprs)`: on the interpreter, without a report."""
 
-    def go(kernel: KernelFunction, *args: Any, grid: tuple[int, int, int] = (1, 1, 1), **constexprs: Any) -> Any:
+    def go(
+        kernel: KernelFunction,
+        *args: Any,
+        grid: tuple[int, int, int] = (1, 1, 1),
+        **constexprs: Any,
+    ) -> Any:
         report = interpret(trace(kernel, **constexprs), args, grid)
         assert not report.problems, "\n".join(map(str, report.problems))
         return report
@@ -65,7 +74,9 @@ def elementwise(load: Any, run: Any) -> Callable[..., Any]:
     def go(body: str, out: str, *arrays: np.ndarray) -> np.ndarray:
         names = "abcd"[: len(arrays)]
         kinds = {np.dtype(t): n for t, n in _TYPES.items()}
-        params = ", ".join(f"{n}_: Read[{kinds[x.dtype]}]" for n, x in zip(names, arrays, strict=True))
+        params = ", ".join(
+            f"{n}_: Read[{kinds[x.dtype]}]" for n, x in zip(names, arrays, strict=True)
+        )
         lets = "; ".join(f"{n} = {n}_[i]" for n in names)
         lines = body.split("\n")
         text = "\n    ".join([*lines[:-1], f"out_[i] = {lines[-1]}"])

@@ -86,7 +86,7 @@ class Program:
             self.fresh += 1
             v = f"i{self.fresh}"
             ranges = [f"range({r.randint(0, 5)})", "range(a % 5)", "range(b % 7, -3, -2)",
-                      "range(-3, x % 6, 2)", "range(3, 0, a % 3 - 1 or 1)" if False else "range(5, 0, -1)",
+                      "range(-3, x % 6, 2)", "range(5, 0, -1)", "range(a % 7, b % 7, x % 5 - 6)",
                       f"static_range({r.randint(0, 3)})"]  # fmt: skip
             self.put(depth, f"for {v} in {r.choice(ranges)}:")
             name = r.choice(NAMES)
@@ -96,7 +96,9 @@ class Program:
             self.fresh += 1
             v = f"n{self.fresh}"
             self.put(depth, f"{v} = {r.randint(0, 6)}")
-            self.put(depth, f"while {v} > 0 and {self.cond(0)}:" if r.random() < 0.6 else "while True:")
+            self.put(
+                depth, f"while {v} > 0 and {self.cond(0)}:" if r.random() < 0.6 else "while True:"
+            )
             self.put(depth + 1, f"{v} -= 1")
             self.put(depth + 1, f"if {v} < 0:")
             self.put(depth + 2, "break")
@@ -155,6 +157,8 @@ def check(seed: int, load: Any, run: Any) -> None:
 
 
 @pytest.mark.parametrize("part", range(10))
-def test_random_programs_equal_python(part: int, load: Any, run: Any, rng: np.random.Generator) -> None:
+def test_random_programs_equal_python(
+    part: int, load: Any, run: Any, rng: np.random.Generator
+) -> None:
     for _ in range(4):
         check(int(rng.integers(1 << 31)), load, run)
