@@ -13,7 +13,17 @@ from collections.abc import Callable
 from ..builder import Builder
 from ..core import Value
 from ..dtypes import element_of
-from . import error_function, exact, exponential, gamma, hyperbolic, inverse, logarithm, power, trigonometric
+from . import (
+    error_function,
+    exact,
+    exponential,
+    gamma,
+    hyperbolic,
+    inverse,
+    logarithm,
+    power,
+    trigonometric,
+)
 from .term import Term
 
 EXPANSIONS: dict[str, Callable[..., Term]] = {

@@ -1,6 +1,6 @@
 """Coefficients of ir/maths, by name and format, lowest power first.
 
-Made by tests/maths/generate_coefficients.py, which states what each approximates; not edited.
+Made by tests/maths/generate_coefficients.py, which states what each approximates.
 """
 
 from __future__ import annotations
@@ -261,12 +261,11 @@ COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {
     },
     "binet": {
         "f32": (
-            0.0833333283662796, -0.002776562003418803, 0.0007420945912599564,
+            0.08333297073841095, -0.002730318810790777,
         ),
         "f64": (
-            0.08333333333333333, -0.002777777777756306, 0.0007936507735223635,
-            -0.000595230700954258, 0.0008404328315672657, -0.0017954755288930992,
-            0.000731490238087616, 0.07809966194851174,
+            0.0833333333333333, -0.002777777777614564, 0.0007936506684796508,
+            -0.0005952031715840283, 0.000837323310745126, -0.0016535832162557697,
         ),
     },
     "gamma": {

@@ -1,8 +1,9 @@
 """Error-free transformations and numbers held as the sum of two floats.
 
 All hold without fma and are not spoiled by one: factors are split by masking their bits, so that
-partial products are exact and rounding them apart or within a sum is the same. Sources: Dekker, A Floating-Point Technique for Extending the
-Available Precision (1971); Knuth, The Art of Computer Programming 2, 4.2.2.
+partial products are exact and rounding them apart or within a sum is the same. Sources: Dekker, A
+Floating-Point Technique for Extending the Available Precision (1971); Knuth, The Art of Computer
+Programming 2, 4.2.2.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def _near(x: Term) -> Term:
 
 
 def erf(x: Term) -> Term:
-    """The error function; in f32 erfc(a) = 2**P(a) from 1 on, as its relative error hardly counts."""
+    """The error function; in f32 1 - 2**P(a) from 1 on, where errors of P hardly count."""
     a = abs(x)
     if x.format.mantissa == 52:
         far = _tail(a)

@@ -32,7 +32,7 @@ def ldexp(x: Term, n: Term) -> Term:
 
 
 def fmod(x: Term, y: Term) -> Term:
-    """x - trunc(x / y) * y without rounding: long division of the mantissas, several bits a step."""
+    """x - trunc(x / y) * y without rounding: long division of mantissas, several bits a step."""
     form = x.format
     spare = form.dtype.bits - form.precision
     a, b = abs(x), abs(y)
@@ -50,7 +50,9 @@ def fmod(x: Term, y: Term) -> Term:
         step = left.op("min", spare)
         shifted = rest_now << step.bitcast(form.uint)
         builder.do("continue", shifted.op("mod", mb).value, (left - step).value)
-    op = builder.op("while", (rest.value, distance.value), types=types, regions=(test.region, body.region))
+    op = builder.op(
+        "while", (rest.value, distance.value), types=types, regions=(test.region, body.region)
+    )
     rest = x.make(op.results[0])
     exponent = eb - (form.bias + form.mantissa)
     half = exponent >> 1

@@ -26,15 +26,15 @@ def clamp(x: Term, low: Number, high: Number) -> Term:
 
 
 def whole(product: tuple[Term, Number], summand: Number = 0) -> tuple[Term, Term]:
-    """factor * constant + summand rounded to an integer: its float, and a word with its low bits."""
+    """factor * constant + summand to the nearest integer: a float, and a word with its low bits."""
     factor, constant = product
     magic = factor.format.rounder + summand
     total = factor + magic if constant == 1 else factor.fma(constant, magic)
     return total - magic, total.bits()
 
 
-def scale(value: Term, word: Term, *more: Term) -> Term:
-    """value * 2**n, where `word` holds n + 2 * bias in its low bits; n may be any sum of two exponents."""
+def scale(value: Term, word: Term) -> Term:
+    """value * 2**n, where `word` holds n + 2 * bias in its low bits, for |n| < 2 * bias."""
     form = value.format
     low = (word << (form.mantissa - 1)) & form.exponent_mask
     high = (word << form.mantissa) - low

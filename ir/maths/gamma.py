@@ -40,7 +40,7 @@ def sin_pi(a: Term) -> Term:
 def gamma(x: Term) -> Term:
     """The gamma function; NaN at negative whole numbers and -inf, an infinity of its sign at 0.
 
-    Exact for whole numbers up to 4 (f64: 8), where Stirling's formula sets in.
+    Exact for whole numbers below 4 (f64: 8), where Stirling's formula sets in.
     """
     form = x.format
     a = abs(x)
@@ -108,6 +108,8 @@ def _lgamma_positive(a: Term) -> Term:
     f = where(large, 0.0, f)
     small = f * polynomial(f, coefficients("lgamma", a)) + where(a < 1.5, -logarithm, logarithm)
     inverse = 1.0 / a
-    tail = inverse.fma(polynomial(inverse * inverse, coefficients("binet", a)), HALF_LOG_TWO_PI - 0.5)
+    tail = inverse.fma(
+        polynomial(inverse * inverse, coefficients("binet", a)), HALF_LOG_TWO_PI - 0.5
+    )
     stirling = (a - 0.5).fma(logarithm - 1.0, tail)
     return where(large, stirling, small)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from .exponential import coefficients, exp_of_reduced, reduced, scale
+from .exponential import exp_of_reduced, reduced, scale
 from .inverse import odd
 from .logarithm import log1p
-from .term import Term, polynomial, where
+from .term import Term, where
 
 
 def _half_exp(a: Term) -> Term:

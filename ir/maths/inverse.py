@@ -1,4 +1,4 @@
-"""asin, acos, atan and atan2: one quotient or square root, and an odd polynomial on a short range."""
+"""asin, acos, atan, atan2: one quotient or square root, and an odd polynomial near 0."""
 
 from __future__ import annotations
 

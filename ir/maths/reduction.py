@@ -79,7 +79,9 @@ def _turns(x: Term) -> tuple[Term, Term]:
     # |x| = mantissa * 2**power. Bits of 1/pi that are worth multiples of 2 after scaling by
     # 2**power cannot matter; zeros before its first bit allow for powers down to -width/2.
     position = (bits >> form.mantissa) - (form.bias + form.mantissa - width // 2)
-    words = _words(position >> (width.bit_length() - 1), width, form.bias - form.mantissa + width // 2)
+    words = _words(
+        position >> (width.bit_length() - 1), width, form.bias - form.mantissa + width // 2
+    )
     shift = position & (width - 1)
     back = (width - 1) - shift
     a, b, c = ((words[k] << shift) | ((words[k + 1] >> 1) >> back) for k in range(3))
@@ -114,7 +116,11 @@ def _signed_fraction(fraction: tuple[Term, Term], x: Term) -> Pair:
     drop = width - precision
     take = precision - drop
     rest = width - take
-    pieces = (high >> drop, ((high & ((1 << drop) - 1)) << take) | (low >> rest), low & ((1 << rest) - 1))
+    pieces = (
+        high >> drop,
+        ((high & ((1 << drop) - 1)) << take) | (low >> rest),
+        low & ((1 << rest) - 1),
+    )
     a, b, c = (p.bitcast(form.sint).convert(form.dtype) for p in pieces)
     tail = dw.quick_two_sum(b * 2.0 ** (-2 * precision), c * 2.0 ** (-2 * width))
     total = dw.quick_two_sum(a * 2.0**-precision, tail.high)

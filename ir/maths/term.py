@@ -13,7 +13,20 @@ from dataclasses import dataclass
 
 from ..builder import Builder
 from ..core import Value
-from ..dtypes import DType, Type, bool_, element_of, f32, f64, i32, i64, lanes_of, u32, u64, with_element
+from ..dtypes import (
+    DType,
+    Type,
+    bool_,
+    element_of,
+    f32,
+    f64,
+    i32,
+    i64,
+    lanes_of,
+    u32,
+    u64,
+    with_element,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +182,14 @@ class Term:
         return self.op("fma", factor, summand)
 
     def convert(self, dtype: DType) -> Term:
-        return self.make(self.builder.emit("convert", self.value, type=with_element(self.type, dtype)))
+        return self.make(
+            self.builder.emit("convert", self.value, type=with_element(self.type, dtype))
+        )
 
     def bitcast(self, dtype: DType) -> Term:
-        return self.make(self.builder.emit("bitcast", self.value, type=with_element(self.type, dtype)))
+        return self.make(
+            self.builder.emit("bitcast", self.value, type=with_element(self.type, dtype))
+        )
 
     def bits(self) -> Term:
         """The bit pattern of a float."""
@@ -228,7 +245,9 @@ def anywhere(condition: Term) -> Term:
     return condition.make(total)
 
 
-def when(condition: Term, then: Callable[[], tuple[Term, ...]], other: tuple[Term, ...]) -> tuple[Term, ...]:
+def when(
+    condition: Term, then: Callable[[], tuple[Term, ...]], other: tuple[Term, ...]
+) -> tuple[Term, ...]:
     """What `then` computes where the one bool `condition` holds, else `other`."""
     if condition.type != bool_:
         raise TypeError(f"a branch needs one bool, not {condition.type}")

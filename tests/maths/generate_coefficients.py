@@ -54,8 +54,13 @@ def lawson(rows: list[list[mpf]], right: list[mpf], scale: list[mpf], rounds: in
     weights = [mpf(1)] * len(rows)
     solution: list[mpf] = []
     for _ in range(rounds):
-        solution = least_squares(rows, right, [w * s * s for w, s in zip(weights, scale, strict=True)])
-        errors = [abs(s * (r - mp.fdot(row, solution))) for row, r, s in zip(rows, right, scale, strict=True)]
+        solution = least_squares(
+            rows, right, [w * s * s for w, s in zip(weights, scale, strict=True)]
+        )
+        errors = [
+            abs(s * (r - mp.fdot(row, solution)))
+            for row, r, s in zip(rows, right, scale, strict=True)
+        ]
         top = max(errors)
         if top == 0:
             break
@@ -66,7 +71,13 @@ def lawson(rows: list[list[mpf]], right: list[mpf], scale: list[mpf], rounds: in
 
 
 def fit(
-    f: Real, low: float, high: float, degree: int, dtype: str, scale: Real | None = None, rounds: int = 12
+    f: Real,
+    low: float,
+    high: float,
+    degree: int,
+    dtype: str,
+    scale: Real | None = None,
+    rounds: int = 12,
 ) -> tuple[float, ...]:
     """Coefficients of a polynomial near f on [low, high]; errors count times scale(x)."""
     points = nodes(mpf(low), mpf(high), 4 * (degree + 1))
@@ -80,7 +91,10 @@ def fit(
         done.append(to_format(solution[0], dtype))
         values = [v - done[-1] * x**k for v, x in zip(values, points, strict=True)]
     worst = max(abs(v * s) for v, s in zip(values, scales, strict=True))
-    print(f"    degree {degree:2d}  error 2^{float(mp.log(worst, 2)) if worst else -999:.1f}", file=sys.stderr)
+    print(
+        f"    degree {degree:2d}  error 2^{float(mp.log(worst, 2)) if worst else -999:.1f}",
+        file=sys.stderr,
+    )
     return tuple(done)
 
 
@@ -98,6 +112,11 @@ def split(value: mpf, bits: tuple[int, ...], dtype: str) -> tuple[float, ...]:
     return tuple(parts)
 
 
+def short(value: mpf, single: int, double: int) -> dict[str, tuple[float, ...]]:
+    """`value` as a multiple of 2**-single (f64: 2**-double) and the rest."""
+    return {"f32": split(value, (single,), "f32"), "f64": split(value, (double,), "f64")}
+
+
 def pair(value: mpf) -> dict[str, tuple[float, ...]]:
     """`value` as its float and the rest, in either format."""
     result = {}
@@ -107,7 +126,9 @@ def pair(value: mpf) -> dict[str, tuple[float, ...]]:
     return result
 
 
-def both(make: Callable[[str, int], tuple[float, ...]], single: int, double: int) -> dict[str, tuple[float, ...]]:
+def both(
+    make: Callable[[str, int], tuple[float, ...]], single: int, double: int
+) -> dict[str, tuple[float, ...]]:
     return {"f32": make("f32", single), "f64": make("f64", double)}
 
 
@@ -115,27 +136,43 @@ def exponentials() -> dict[str, dict[str, tuple[float, ...]]]:
     edge = 0.35  # ln(2) / 2 and what a rounded quotient can add
     return {
         "exp": both(  # exp(r) = 1 + r + r*r*P(r)
-            lambda t, d: fit(lambda r: (mp.expm1(r) - r) / r**2, -edge, edge, d, t, lambda r: r**2), 4, 9
+            lambda t, d: fit(lambda r: (mp.expm1(r) - r) / r**2, -edge, edge, d, t, lambda r: r**2),
+            4,
+            9,
         ),
         "exp2": both(  # 2**r = 1 + r*P(r)
-            lambda t, d: fit(lambda r: (mp.mpf(2) ** r - 1) / r, -0.5001, 0.5001, d, t, lambda r: r), 5, 10
+            lambda t, d: fit(
+                lambda r: (mp.mpf(2) ** r - 1) / r, -0.5001, 0.5001, d, t, lambda r: r
+            ),
+            5,
+            10,
         ),
-        "ln2": {"f32": split(mp.log(2), (15,), "f32"), "f64": split(mp.log(2), (38,), "f64")},
+        "ln2": short(mp.log(2), 15, 38),
     }
 
 
 def logarithms() -> dict[str, dict[str, tuple[float, ...]]]:
     low, high = mp.sqrt(0.5) - 1 - mpf("1e-4"), mp.sqrt(2) - 1 + mpf("1e-4")
     s = (high / (2 + high)) ** 2
+
+    def cubic(f: mpf) -> mpf:
+        return (mp.log1p(f) - f + f * f / 2) / f**3
+
+    def tail(z: mpf) -> mpf:
+        root = mp.sqrt(z)
+        return 2 * (mp.atanh(root) - root) / root**3
+
     return {
-        # log(1 + f) = f - f*f/2 + f**3 * P(f)
-        "log": {"f32": fit(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, low, high, 7, "f32", lambda f: f**2),
-                # s = f/(2 + f), z = s*s: log(1 + f) = 2 s + s*z*P(z)
-                "f64": fit(lambda z: 2 * (mp.atanh(mp.sqrt(z)) - mp.sqrt(z)) / mp.sqrt(z) ** 3, mpf("1e-9"), s, 6, "f64", lambda z: z)},
-        "log10_2": {"f32": split(mp.log(2, 10), (15,), "f32"), "f64": split(mp.log(2, 10), (38,), "f64")},
-        "log10_e": {"f32": split(mp.log10(mp.e), (13,), "f32"), "f64": split(mp.log10(mp.e), (28,), "f64")},
-        "log2_e": {"f32": split(1 / mp.log(2), (11,), "f32"), "f64": split(1 / mp.log(2), (26,), "f64")},
-    }  # fmt: skip
+        # f32: log(1 + f) = f - f*f/2 + f**3 * P(f)
+        # f64: s = f/(2 + f), z = s*s: log(1 + f) = 2 s + s*z*P(z)
+        "log": {
+            "f32": fit(cubic, low, high, 7, "f32", lambda f: f**2),
+            "f64": fit(tail, mpf("1e-9"), s, 6, "f64", lambda z: z),
+        },
+        "log10_2": short(mp.log(2, 10), 15, 38),
+        "log10_e": short(mp.log10(mp.e), 13, 28),
+        "log2_e": short(1 / mp.log(2), 11, 26),
+    }
 
 
 def trigonometry() -> dict[str, dict[str, tuple[float, ...]]]:
@@ -152,7 +189,10 @@ def trigonometry() -> dict[str, dict[str, tuple[float, ...]]]:
         # sin(r) = r - r*z*P(z), z = r*r; cos(r) = 1 - z/2 + z*z*P(z)
         "sin": both(lambda t, d: fit(sine, tiny, quarter, d, t, lambda z: z), 2, 5),
         "cos": both(lambda t, d: fit(cosine, tiny, quarter, d, t, lambda z: z**2), 2, 5),
-        "half_pi": {"f32": split(mp.pi / 2, (12, 23, 36), "f32"), "f64": split(mp.pi / 2, (31, 52, 83), "f64")},
+        "half_pi": {
+            "f32": split(mp.pi / 2, (12, 23, 36), "f32"),
+            "f64": split(mp.pi / 2, (31, 52, 83), "f64"),
+        },
         "half_pi_pair": pair(mp.pi / 2),
     }
 
@@ -193,9 +233,13 @@ def errors() -> dict[str, dict[str, tuple[float, ...]]]:
         return mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
 
     return {
-        "erf": both(lambda t, d: fit(slope, mpf("1e-12"), 1, d, t), 6, 13),  # erf(x) = x + x*P(x*x) up to 1
+        "erf": both(
+            lambda t, d: fit(slope, mpf("1e-12"), 1, d, t), 6, 13
+        ),  # erf(x) = x + x*P(x*x) up to 1
         "erfc_log2": {"f32": fit(lambda a: mp.log(mp.erfc(a), 2), 0.999, 3.931, 6, "f32", mp.erfc)},
-        "exp2_short": {"f32": fit(lambda r: (mpf(2) ** r - 1) / r, -0.5001, 0.5001, 4, "f32", lambda r: r)},
+        "exp2_short": {
+            "f32": fit(lambda r: (mpf(2) ** r - 1) / r, -0.5001, 0.5001, 4, "f32", lambda r: r)
+        },
         "erfc": {
             "f32": fit(complement, place(0.24), place(10.2), 12, "f32"),
             "f64": fit(complement, place(0.24), place(27.5), 26, "f64"),
@@ -237,18 +281,29 @@ def gammas() -> dict[str, dict[str, tuple[float, ...]]]:
     def sine(z: mpf) -> mpf:
         return mp.sin(mp.pi * mp.sqrt(z)) / mp.sqrt(z)
 
-    tiny = mpf("1e-9")
+    def steep(f: mpf) -> mpf:
+        return (mp.gamma(2 + f) - 1) / f
+
+    tiny, half = mpf("1e-9"), mpf("0.5")
     return {
         # gamma(x) = sqrt(2 pi) x**(x - 1/2) e**-x P(1/x), x >= 4 (f64: 8)
-        "stirling": {"f32": fit(stirling, tiny, mpf(1) / 4, 4, "f32"), "f64": fit(stirling, tiny, mpf(1) / 8, 11, "f64")},
+        "stirling": {
+            "f32": fit(stirling, tiny, mpf(1) / 4, 4, "f32"),
+            "f64": fit(stirling, tiny, mpf(1) / 8, 11, "f64"),
+        },
         # log of the same, without sqrt(2 pi): P(1/x**2) / x
-        "binet": {"f32": fit(correction, tiny, mpf(1) / 16, 2, "f32"), "f64": fit(correction, tiny, mpf(1) / 64, 7, "f64")},
-        # gamma(2 + f) = 1 + f * P(f) and its logarithm, |f| <= 1/2
-        "gamma": both(lambda t, d: fit(lambda f: (mp.gamma(2 + f) - 1) / f, mpf("-0.5"), mpf("0.5"), d, t, lambda f: f), 8, 18),
-        "lgamma": both(lambda t, d: fit(near_two, mpf("-0.5"), mpf("0.5"), d, t, lambda f: 1 / near_two(f)), 8, 18),
+        "binet": {
+            "f32": fit(correction, tiny, mpf(1) / 16, 1, "f32"),
+            "f64": fit(correction, tiny, mpf(1) / 64, 5, "f64"),
+        },
+        # gamma(2 + f) = 1 + f * P(f) and its logarithm f * P(f), |f| <= 1/2
+        "gamma": both(lambda t, d: fit(steep, -half, half, d, t, lambda f: f), 8, 18),
+        "lgamma": both(
+            lambda t, d: fit(near_two, -half, half, d, t, lambda f: 1 / near_two(f)), 8, 18
+        ),
         # sin(pi r) = r * P(r*r), |r| <= 1/2
-        "sinpi": both(lambda t, d: fit(sine, tiny, mpf("0.25"), d, t, lambda z: 1 / sine(z)), 5, 9),
-    }  # fmt: skip
+        "sinpi": both(lambda t, d: fit(sine, tiny, half**2, d, t, lambda z: 1 / sine(z)), 5, 9),
+    }
 
 
 FAMILIES = (exponentials, logarithms, trigonometry, inverses, errors, powers, gammas)
@@ -262,7 +317,7 @@ def main() -> None:
     lines = [
         '"""Coefficients of ir/maths, by name and format, lowest power first.',
         "",
-        "Made by tests/maths/generate_coefficients.py, which states what each approximates; not edited.",
+        "Made by tests/maths/generate_coefficients.py, which states what each approximates.",
         '"""',
         "",
         "from __future__ import annotations",

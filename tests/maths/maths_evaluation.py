@@ -40,7 +40,11 @@ def count_ops(op: str, t: Type, fused: bool = True) -> tuple[int, int]:
     """Ops of an expansion on its main path and inside its branch or loop, constants apart."""
 
     def count(region: Region) -> int:
-        ops = [o for o in region.ops if o.name not in ("const", "splat", "yield", "condition", "continue")]
+        ops = [
+            o
+            for o in region.ops
+            if o.name not in ("const", "splat", "yield", "condition", "continue")
+        ]
         return sum(not o.regions for o in ops)
 
     region, _ = build(op, t, fused)
@@ -85,7 +89,9 @@ def _off(result: Array, ulps: float) -> Array:
     """The result moved by up to `ulps` ulp, the direction by a hash of its bits."""
     words = np.ascontiguousarray(result).view(f"u{result.dtype.itemsize}").reshape(result.shape)
     noise = ((words * words.dtype.type(2654435761)) >> words.dtype.type(8)) % words.dtype.type(1001)
-    moved = result.astype(np.longdouble) + np.spacing(result) * ((noise.astype(float) / 500 - 1) * (ulps - 0.5))
+    moved = result.astype(np.longdouble) + np.spacing(result) * (
+        (noise.astype(float) / 500 - 1) * (ulps - 0.5)
+    )
     special = ~np.isfinite(result) | (result == 0) | (result == 1)
     return np.where(special, result, moved.astype(result.dtype))
 

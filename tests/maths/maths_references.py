@@ -183,10 +183,10 @@ def ulp_error(got: Array, reference: Reference, kind: type) -> Array:
 # arguments ---------------------------------------------------------------------------------------
 
 _POINTS = (
-    0.0, 1.0, 2.0, 3.0, 4.0, 8.0, 0.5, 0.25, 1.5, 2.5, 0.625, 0.70710678118654752, 1.41421356237309505,
-    0.34657359027997265, 1.0397207708399179, 17.0, 38.0, 88.722839, 87.336544, 103.278929, 103.972076,
-    709.782712893384, 708.396418532264, 745.133219101941, 744.440071921381, 126.0, 127.0, 128.0, 149.0,
-    150.0, 1022.0, 1023.0, 1024.0, 1074.0, 1075.0, 9.010913, 9.02, 19.06, 3.93, 5.9, 10.05, 26.54,
+    0.0, 1.0, 2.0, 3.0, 4.0, 8.0, 0.5, 0.25, 1.5, 2.5, 0.625, 0.70710678118654752,
+    1.41421356237309505, 0.34657359027997265, 1.0397207708399179, 17.0, 38.0, 88.722839, 87.336544,
+    103.278929, 103.972076, 709.782712893384, 708.396418532264, 745.133219101941,
+    744.440071921381, 126.0, 127.0, 128.0, 149.0, 150.0, 1022.0, 1023.0, 1024.0, 1074.0, 1075.0, 9.010913, 9.02, 19.06, 3.93, 5.9, 10.05, 26.54,
     27.2, 35.04, 34.9, 171.62, 170.5, 89.415985, 710.4758600739439, 0.4142135623730951,
     2.414213562373095, 1606.9, 1608.4, 1646973.0, 2.0**13, 2.0**28, 2.0**24, 2.0**53, 2.0**-12,
     2.0**-13, 2.0**-24, 2.0**-25, 2.0**-27, 2.0**-53, 2.0**-54, 2.0**-56, 2.0**40, 2.0**-40,
@@ -198,10 +198,18 @@ def special_arguments(kind: type, around: int = 6) -> Array:
     """Zeros, denormals, infinities, NaN, thresholds and their neighbours, of both signs."""
     info = np.finfo(kind)
     points = [p for p in _POINTS if p <= float(info.max)]
-    points += [float(info.tiny), float(info.smallest_subnormal), float(info.max), math.inf, math.nan]
+    points += [
+        float(info.tiny),
+        float(info.smallest_subnormal),
+        float(info.max),
+        math.inf,
+        math.nan,
+    ]
     quarters = np.arange(1, 2100) * (math.pi / 2)
     with np.errstate(all="ignore"):
-        base = np.concatenate([np.asarray(points), quarters, 2.0 ** np.arange(-149, 128)]).astype(kind)
+        base = np.concatenate([np.asarray(points), quarters, 2.0 ** np.arange(-149, 128)]).astype(
+            kind
+        )
     words = base.view(f"i{base.itemsize}")
     near = np.concatenate([words[: len(points)] + k for k in range(-around, around + 1)] + [words])
     values = near.astype(words.dtype).view(kind)
@@ -213,6 +221,8 @@ def swept_arguments(kind: type, count: int, rng: np.random.Generator) -> Array:
     width = 8 * np.dtype(kind).itemsize
     stride = ((1 << width) // count) | 1
     start = int(rng.integers(0, stride))
-    words = (np.arange(count, dtype=np.uint64) * np.uint64(stride) + np.uint64(start)).astype(f"u{width // 8}")
+    words = (np.arange(count, dtype=np.uint64) * np.uint64(stride) + np.uint64(start)).astype(
+        f"u{width // 8}"
+    )
     moderate = np.exp2(rng.uniform(-14, 11, count)) * rng.choice([-1.0, 1.0], count)
     return np.concatenate([words.view(kind), moderate.astype(kind)])
