@@ -135,12 +135,13 @@ def neg(rw: Rewriter, op: Op) -> Answer:
 
 def absolute(rw: Rewriter, op: Op) -> Answer:
     a = op.operands[0]
+    t = element_of(a.type)
+    if t.is_int and not t.is_signed:
+        return a
     inner = rw.defs.get(a.id)
     if inner is not None and inner.name == "abs":
         return a
-    if inner is not None and inner.name == "neg":
-        return _same(op, "abs", inner.operands[0])
-    return a if element_of(a.type).is_int and not element_of(a.type).is_signed else None
+    return _same(op, "abs", inner.operands[0]) if inner is not None and inner.name == "neg" else None
 
 
 def idempotent(rw: Rewriter, op: Op) -> Answer:

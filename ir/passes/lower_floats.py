@@ -1,17 +1,13 @@
 """Float ops made of others, for f32 and f64, scalars and vectors: exactly `ir.ops.meaning`, but for
-rsqrt and fma, which stay within the bounds of their rows."""
+fma, which stays within the bound of its row."""
 
 from __future__ import annotations
 
 import math
 
 from ..core import Value
-from ..dtypes import element_of, i32, signed, unsigned
+from ..dtypes import element_of, unsigned
 from .context import Context
-
-
-def rsqrt(c: Context, a: Value) -> Value:
-    return c.e("div", c.k(1.0, a), c.e("sqrt", a))
 
 
 def fma(c: Context, a: Value, b: Value, d: Value) -> Value:
@@ -61,40 +57,3 @@ def rint(c: Context, a: Value) -> Value:
     if c.support.has("copysign", a.type):
         return c.e("copysign", kept, a)
     return copysign(c, kept, a)
-
-
-def ldexp(c: Context, a: Value, n: Value) -> Value:
-    """a * 2**n with one rounding.
-
-    The exponent is taken in steps that do not round: down to the edge of the normal numbers, the
-    last step alone reaches the denormal ones; up, an overflow in any step is one in the end.
-    """
-    t = element_of(a.type)
-    mantissa, bias = {32: (23, 127), 64: (52, 1023)}[t.bits]
-    reach = 3 * bias  # beyond it every operand overflows or vanishes
-    n = c.e("max", c.e("min", n, c.k(reach, n)), c.k(-reach, n))
-    # A denormal operand is made normal first: then each step below is exact until the last.
-    lifted = c.e("mul", a, c.k(2.0 ** (mantissa + 1), a))
-    word = c.bits(lifted, signed(t))
-    field = c.e("and", c.e("shr", word, c.k(mantissa, word)), c.k(2 * bias + 1, word))
-    exponent = c.e("sub", c.cast(field, i32), c.k(mantissa + 1, n))
-    small = c.e("lt", c.e("abs", a), c.k(2.0 ** (1 - bias), a))
-    word = c.bits(a, signed(t))
-    own = c.cast(c.e("and", c.e("shr", word, c.k(mantissa, word)), c.k(2 * bias + 1, word)), i32)
-    exponent = c.e("select", small, exponent, own)
-    # exponent: biased, as if unbounded. The target's, clamped so that it stays a normal number.
-    total = c.e("add", exponent, n)
-    inside = c.e("max", c.e("min", total, c.k(2 * bias, n)), c.k(1, n))
-    source = c.e("select", small, lifted, a)
-    word = c.bits(source, signed(t))
-    mask = ~((2 * bias + 1) << mantissa)
-    moved = c.e("and", word, c.k(mask, word))
-    moved = c.e("or", moved, c.e("shl", c.cast(inside, signed(t)), c.k(mantissa, word)))
-    normal = c.bits(moved, t)
-    rest = c.e("sub", total, inside)  # < 0: towards the denormals, > 0: overflow
-    rest = c.e("max", c.e("min", rest, c.k(bias, n)), c.k(-(mantissa + 2), n))
-    power = c.cast(c.e("add", rest, c.k(bias, n)), signed(t))
-    scale = c.bits(c.e("shl", power, c.k(mantissa, power)), t)
-    scaled = c.e("mul", normal, scale)
-    plain = c.e("or", c.e("eq", a, c.k(0.0, a)), c.e("not", isfinite(c, a)))
-    return c.e("select", plain, a, scaled)

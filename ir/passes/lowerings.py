@@ -6,12 +6,10 @@ from . import lower_bits as bits
 from . import lower_floats as floats
 from . import lower_subgroup as subgroup
 from .context import Context, Lowering
-from .lower_fmod import fmod
 
 __all__ = ["LOWERINGS", "Context", "Lowering"]
 
 LOWERINGS: dict[str, Lowering] = {
-    "rsqrt": floats.rsqrt,
     "fma": floats.fma,
     "sign": floats.sign,
     "copysign": floats.copysign,
@@ -19,8 +17,6 @@ LOWERINGS: dict[str, Lowering] = {
     "isinf": floats.isinf,
     "isfinite": floats.isfinite,
     "rint": floats.rint,
-    "ldexp": floats.ldexp,
-    "fmod": fmod,
     "mul_high": bits.mul_high,
     "dot4": bits.dot4,
     "popcount": bits.popcount,

@@ -30,7 +30,7 @@ class Support:
     appears in `load`, `store`, `convert` and `bitcast` only, next to those.
     native: the ops of `OPTIONAL` that the target has, as `op` (for every type of `arithmetic`)
     or `op:type` for one element type.
-    max_lanes: the longest vector. subgroup_vectors: subgroup ops take vectors.
+    max_lanes: the longest vector, 4 or 8. subgroup_vectors: subgroup ops take vectors.
     """
 
     arithmetic: frozenset[str] = ALL
@@ -44,6 +44,8 @@ class Support:
         odd += sorted((self.arithmetic | self.storage) - ALL)
         if odd:
             raise ValueError(f"Support: not an optional op or element type: {', '.join(odd)}")
+        if self.max_lanes not in (4, 8):
+            raise ValueError(f"Support: max_lanes must be 4 or 8, not {self.max_lanes}")
         if missing := {"bool", "i32", "u32", "f32"} - self.arithmetic:
             raise ValueError(f"Support: every target has {', '.join(sorted(missing))}")
 
