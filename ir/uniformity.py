@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .core import Kernel, Op, Region, Value, walk
 from .dtypes import MemType, Space
@@ -104,7 +104,7 @@ class _Loop:
     results: list[Level]
     back: Control  # control that comes round to the head
     exit: Level  # how divergent leaving it is
-    continues: int = 0
+    rounds: list[set[int]] = field(default_factory=list)  # what each carried value may become
 
 
 class _Analysis:
@@ -223,7 +223,8 @@ class _Analysis:
         into = loop.args if op.name == "continue" else loop.results
         if op.name == "continue":
             loop.back = loop.back.join(control)
-            loop.continues += 1
+            for seen, value in zip(loop.rounds, op.operands, strict=True):
+                seen.add(value.id)
         else:
             loop.exit = max(loop.exit, control.level)
         for n, value in enumerate(op.operands):
@@ -240,7 +241,7 @@ class _Analysis:
         while True:
             before = (list(state.args), state.back.level, state.exit)
             head = state.back if self.strict else Control()
-            state.continues = 0
+            state.rounds = [set() for _ in inits]
             self.loops.append(state)
             if is_for:
                 self.define(body.args[:1], bounds, head)
@@ -263,9 +264,10 @@ class _Analysis:
                 state.back = state.back.join(inner)
                 # Leaving early at different times makes the next round divergent.
                 state.back = state.back.under(state.exit, op)
-            elif state.continues > 1:
+            else:  # different values on different ways round, by divergent choice
                 level = state.back.level
-                state.args = [max(a, level) for a in state.args]
+                pairs = zip(state.args, state.rounds, strict=True)
+                state.args = [max(a, level) if len(seen) > 1 else a for a, seen in pairs]
             if before == (state.args, state.back.level, state.exit):
                 break
         inside, self.returns = self.returns, returns.join(self.returns)
@@ -281,20 +283,15 @@ class _Analysis:
     def violations(self) -> list[Violation]:
         found = []
         for op, control in self.control.values():
-            if op.name == "barrier" and control.level > Level.UNIFORM:
-                message = (
-                    "barrier under a condition that differs between invocations of a workgroup"
-                )
+            who = {Level.UNIFORM: "workgroup", Level.SUBGROUP: "subgroup"}
+            convergent = ROWS[op.name].effect is Effect.CONVERGENT
+            wanted = Level.SUBGROUP if convergent else Level.UNIFORM
+            if (op.name == "barrier" or convergent) and control.level > wanted:
+                message = f"{op.name} under a condition that differs between invocations of a {who[wanted]}"
                 found.append(Violation(op, control.cause, message))
-            elif ROWS[op.name].effect is Effect.CONVERGENT:
-                if control.level > Level.SUBGROUP:
-                    message = f"{op.name} under a condition that differs between invocations of a subgroup"
-                    found.append(Violation(op, control.cause, message))
-                elif (
-                    op.name == "subgroup_broadcast" and self.level(op.operands[1:]) > Level.SUBGROUP
-                ):
-                    message = "subgroup_broadcast from a lane that differs between invocations"
-                    found.append(Violation(op, None, message))
+            elif op.name == "subgroup_broadcast" and self.level(op.operands[1:]) > Level.SUBGROUP:
+                message = "subgroup_broadcast from a lane that differs between invocations"
+                found.append(Violation(op, None, message))
         return found
 
 

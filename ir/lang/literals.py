@@ -66,10 +66,8 @@ def typed(t: Tracer, node: ast.AST, entry: Entry, type_: Type, what: str = "") -
             return t.emit(node, "convert", entry, type=type_)
         if widens(t, entry.type, type_):
             return t.emit(node, "convert", entry, type=type_)
-        wide = isinstance(type_, VectorType) and isinstance(entry.type, DType)
-        if wide and isinstance(type_, VectorType):
-            if entry.type == type_.element or widens(t, entry.type, type_.element):
-                return splat(t, node, typed(t, node, entry, type_.element), type_)
+        if isinstance(type_, VectorType) and _splats(t, entry.type, type_):
+            return splat(t, node, typed(t, node, entry, type_.element), type_)
         t.fail(node, f"expected {type_}{where}, found {entry.type}{_hint(entry.type, type_)}")
     if isinstance(entry, WeakSelect):
         a, b = (typed(t, node, e, type_, what) for e in (entry.a, entry.b))
@@ -102,6 +100,10 @@ def check_literal(t: Tracer, node: ast.AST, entry: float, dtype: DType, where: s
 def widens(t: Tracer, source: Type, target: Type) -> bool:
     """Whether `source` becomes `target` without being asked: i32 to an i64 index."""
     return source == i32 and target == t.index and t.index.bits == 64
+
+
+def _splats(t: Tracer, source: Type, target: VectorType) -> bool:
+    return source == target.element or widens(t, source, target.element)
 
 
 def splat(t: Tracer, node: ast.AST, scalar: Value, type_: VectorType) -> Value:

@@ -47,7 +47,7 @@ def float_floordiv(a, b):
     whole = floor(q)
     whole = select(q - whole > 0.5, whole + 1.0, whole)
     whole = select(q == 0.0, copysign(q, a / b) * 0.0, whole)
-    return select((b == 0.0) | isinf(a), a / b, whole)
+    return select(b == 0.0, a / b, whole)
 
 
 @device

@@ -1,5 +1,7 @@
 """Helpers of the frontend's tests: run a kernel on the oracle, trace source from a string."""
 
+# ruff: noqa: E501  (tables of cases and kernel sources)
+
 from __future__ import annotations
 
 import importlib.util

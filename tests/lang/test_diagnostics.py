@@ -1,11 +1,14 @@
 """Each wrong program gets a message that says what was found, with a caret at the place."""
 
+# ruff: noqa: E501  (tables of cases and kernel sources)
+
 from __future__ import annotations
 
 import pickle
 from typing import Any
 
 import pytest
+
 from gristmill.ir.lang import Diagnostic, OutsideKernelError, global_id
 
 # body, the text under the caret, a part of the message
@@ -120,7 +123,7 @@ CASES: dict[str, tuple[str, str, str]] = {
         "over 100000 operations",
     ),
 }  # fmt: skip
-HEAD = '''
+HEAD = """
 GLOBAL = 1
 @device
 def twice(a):
@@ -135,7 +138,7 @@ def partial(a):
 @kernel(workgroup=lambda: BLOCK)
 def k(x: Read[f32], y: ReadWrite[f32], w: Write[f32], n: i32, *, BLOCK: int = 64):
     i = global_id(0); length = len(x)
-'''
+"""
 FIRST = 21  # the line of the file at which the body begins
 
 
@@ -242,7 +245,11 @@ SIGNATURES = {
     "index": ("x: i32, *, INDEX: DType = f32", "", "INDEX is i32 or i64"),
     "workgroup": ("x: i32", "workgroup=lambda: (0, 1)", "a workgroup has positive sizes"),
     "workgroup value": ("x: i32", "workgroup=lambda: x", "must be known when the kernel is traced"),
-    "workgroup dimensions": ("x: i32", "workgroup=lambda: (1, 1, 1, 1)", "1 to 3 dimensions, found 4"),
+    "workgroup dimensions": (
+        "x: i32",
+        "workgroup=lambda: (1, 1, 1, 1)",
+        "1 to 3 dimensions, found 4",
+    ),
     "grid": ("x: i32", "grid=lambda: x * 1.5", "a grid size must be an int constant"),
     "grid call": ("x: i32", "grid=lambda: abs(x)", "a grid is made of len(buffer)"),
     "fast": ("x: i32", "fast=('wild',)", "fast knows approximate, contract, reassociate"),
@@ -259,7 +266,7 @@ def test_wrong_signatures_are_refused(name: str, load: Any) -> None:
 
 def test_unknown_constexpr_suggests_the_nearest(load: Any) -> None:
     module = load("@kernel()\ndef k(x: i32, *, BLOCK: int = 1):\n    pass\n")
-    with pytest.raises(Diagnostic, match="no constexpr 'BLOKC'.*did you mean 'BLOCK'"):
+    with pytest.raises(Diagnostic, match=r"no constexpr 'BLOKC'.*did you mean 'BLOCK'"):
         module.k.trace("test", BLOKC=2)
 
 
