@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,13 +101,13 @@ def test_two_builds_share_a_store_and_one_is_killed(project: Project, tmp_path: 
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path: Path, require: Callable[..., None]) -> Iterator[Path]:
     """A file system of 64 KiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=64", "tmpfs", str(folder)]
     if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a small file system takes root")
+        require("mount", "mounting a small file system takes root")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from gristmill.backends.compile import CompileError
-from gristmill.backends.steps import source_error
+from gristmill.backends.steps import compile_step, site_lines, site_places, source_error
 from gristmill.ir.core import Loc
 from gristmill.store.local import LocalStore
+from gristmill.store.manifest import Manifest
 from gristmill_build import progress, steps
 
 
@@ -92,3 +93,36 @@ def test_elsewhere_each_step_is_a_line() -> None:
     line.command("trace one", None, None, None)
     line.clear()
     assert stream.text == "trace one\n"
+
+
+CHECKED = """\
+kernel k f32
+param x: f32 buffer readwrite
+workgroup 1 1 1
+index i32
+site "x must be positive"
+body(%x.0: buffer<f32,readwrite>) {
+  %1 = const 0 : i32
+  %2 = const 0.0 : f32
+  %3 = load %x.0, %1 : f32
+  %4 = gt %3, %2 : bool
+  assert %4 {site=0}
+  return
+}
+"""
+
+
+def test_a_fault_site_leads_back_to_the_line_of_the_kernel() -> None:
+    outputs = compile_step(CHECKED, "interp-kir", {"checks": False}, "0" * 64)
+    manifest = Manifest.from_json(outputs["manifest"])
+    assert manifest.facts["site_lines"] == [11]
+    places = site_places(manifest, b'{"11":["kernels/k.py",5,9]}')
+    assert places == [{"file": "kernels/k.py", "line": 5, "column": 9}]
+    assert site_places(manifest, b"{}") == [None]
+
+
+def test_sites_that_checks_add_lead_back_too() -> None:
+    """Those that `checks=on` adds stand behind the kernel's own."""
+    lines = site_lines(CHECKED, {"checks": True})
+    assert lines[0] == 11
+    assert lines[1:] == [9]

@@ -1,0 +1,47 @@
+"""The configuration that ships: complete, and in step with the code."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from gristmill.kernels import MODULES, families
+from gristmill.store.digest import STAGES
+from gristmill_build import config, options, plan
+from project import ROOT
+
+CONFIG = config.load(ROOT)
+
+
+def test_every_kernel_is_configured_and_has_a_reference() -> None:
+    assert set(CONFIG.kernels) == set(families())
+    assert {row.module for row in CONFIG.kernels.values()} == set(MODULES)
+
+
+def test_every_specialization_is_built_for_every_default_target() -> None:
+    """A kernel that leaves a target out says so with `targets:` in its file."""
+    nodes = plan.plan(options.choose({}, CONFIG), CONFIG)
+    for row in CONFIG.kernels.values():
+        for target in filter(row.builds_for, (t for t in CONFIG.targets.values() if t.default)):
+            built = {
+                step.trace.specialization
+                for step in nodes.compiles
+                if step.target == target and step.trace.row == row
+            }
+            assert built == set(row.specializations)
+
+
+def test_no_two_steps_write_the_same_file() -> None:
+    nodes = plan.plan(options.choose({"target": "all"}, CONFIG), CONFIG)
+    written = [p for t in nodes.traces for p in (t.ir, t.locs)]
+    written += [p for c in nodes.compiles for p in (c.artifact, c.manifest)]
+    assert len(written) == len(set(written))
+
+
+@pytest.mark.parametrize("backend", sorted(config.SUFFIXES))
+def test_a_backend_that_uses_outside_tools_names_their_packages(backend: str) -> None:
+    """Their versions are part of the key: without the package a new version goes unseen."""
+    emit = importlib.import_module(f"gristmill.backends.{backend}.emit")
+    assert bool(emit.digest_inputs()) == bool(CONFIG.tools[backend])
+    assert backend in STAGES
