@@ -10,9 +10,8 @@ import numpy as np
 from gristmill.ir import interp
 from gristmill.ir.abi import scalar_bits
 from gristmill.ir.core import Kernel, Op, Value, map_region, walk
-from gristmill.ir.dtypes import MemType, element_of
 from gristmill.ir.ops import ROWS, infer
-from gristmill.ir.passes import Pass, run
+from gristmill.ir.passes import Pass, as_held, run
 from gristmill.ir.text import parse_kernel, print_kernel
 
 
@@ -83,15 +82,6 @@ def assert_types(values: Iterable[Value], expected: Iterable[Value], op: Op) -> 
     assert got == want, f"{op.name}: {got}, expected {want}"
 
 
-def for_interpreter(kernel: Kernel) -> Kernel:
-    """A legalized kernel with the parameter types that its body has, so that it can be run."""
-    params = []
-    for p, v in zip(kernel.params, kernel.body.args, strict=True):
-        access = v.type.access if isinstance(v.type, MemType) else p.access
-        params.append(replace(p, dtype=element_of(v.type), access=access))
-    return replace(kernel, params=tuple(params))
-
-
 def known_counts(kernel: Kernel, counts: dict[int, int]) -> Kernel:
     """`count` of these buffers as constants: words in memory, elements in the manifest."""
 
@@ -140,7 +130,7 @@ def same(kernel: Kernel, passes: Iterable[Pass], args: list, grid=(1, 1, 1)) -> 
     check_valid(after)
     assert print_kernel(parse_kernel(print_kernel(after))) == print_kernel(after)
     expected = execute(kernel, kernel, args, grid)
-    actual = execute(for_interpreter(after), kernel, args, grid)
+    actual = execute(as_held(after), kernel, args, grid)
     for p, a, b in zip(kernel.params, actual, expected, strict=True):
         if isinstance(a, np.ndarray):
             if p.dtype.name == "bf16":

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ..core import Kernel
+from ..dtypes import MemType, element_of
 from .support import Support
 
-__all__ = ["Pass", "Support", "run", "standard"]
+__all__ = ["Pass", "Support", "as_held", "run", "standard"]
 
 
 class Pass(Protocol):
@@ -42,10 +44,24 @@ def _verify(kernel: Kernel, after: str) -> None:
     from ..verify import verify
 
     try:
-        verify(kernel)
+        verify(as_held(kernel))
     except Exception as error:
         error.add_note(f"found after pass {after} of kernel {kernel.name} {kernel.specialization}")
         raise
+
+
+def as_held(kernel: Kernel) -> Kernel:
+    """The kernel with parameters of the types that its body has.
+
+    Legalization leaves `params` as the caller sees them (`narrow`); the verifier and the
+    interpreter want both to agree.
+    """
+    params = []
+    for param, value in zip(kernel.params, kernel.body.args, strict=True):
+        t = value.type
+        access = t.access if isinstance(t, MemType) and param.kind == "buffer" else param.access
+        params.append(replace(param, dtype=element_of(t), access=access))
+    return replace(kernel, params=tuple(params))
 
 
 def standard(support: Support, **options: Any) -> tuple[Pass, ...]:

@@ -8,11 +8,11 @@ import pytest
 from gristmill.ir.core import Kernel, walk
 from gristmill.ir.dtypes import DTYPES, MemType, Space, element_of, i32, with_element
 from gristmill.ir.ops import ROWS
-from gristmill.ir.passes import run
+from gristmill.ir.passes import as_held, run
 from gristmill.ir.passes.dce import Dce
 from gristmill.ir.passes.legalize import Legalize
 from gristmill.ir.passes.support import ALL, OPTIONAL, Support
-from pass_check import count, execute, for_interpreter, same
+from pass_check import count, execute, same
 from pass_kernels import elementwise, pairs, patterns, text_kernel
 
 WIDE = frozenset("bool i32 u32 i64 u64 f32 f64".split())
@@ -275,11 +275,12 @@ def test_maths_come_out_near_the_reference(name: str) -> None:
         check_supported(after, BARE)
         args = [x, np.zeros_like(x)]
         expected = execute(kernel, kernel, args, (64, 1, 1))[1]
-        actual = execute(for_interpreter(after), kernel, args, (64, 1, 1))[1]
+        actual = execute(as_held(after), kernel, args, (64, 1, 1))[1]
         whole = f"i{t.bytes}"
         apart = np.abs(actual.view(whole).astype(np.int64) - expected.view(whole).astype(np.int64))
         apart = apart[~(np.isnan(values(actual, t)) & np.isnan(values(expected, t)))]
-        assert apart.max(initial=0) <= (ROWS[op].ulp or 0) + 1, op
+        bound = 64 if name == "f64" else (ROWS[op].ulp or 0) + 1  # rows bound f32; ir.maths f64
+        assert apart.max(initial=0) <= bound, op
 
 
 def values(array: np.ndarray, t) -> np.ndarray:
