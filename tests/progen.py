@@ -18,6 +18,7 @@ from gristmill.ir.builder import Builder
 from gristmill.ir.core import Kernel, Param, Region, Value, renumber
 from gristmill.ir.dtypes import DTYPES, Access, DType, MemType, Space, i32, u32
 from gristmill.ir.text import print_kernel
+from gristmill.ir.verify import verify
 from progen_blocks import ATOMIC_KINDS, Blocks, Memory, Place
 from progen_values import TAME
 
@@ -133,7 +134,7 @@ class _Program:
         self.allocate(blocks.workgroup)
         self.ids(blocks, size)
         blocks.uniform(max(1, features.statements // 4), 2)
-        place = Place(depth=3, may_return=features.early_return)
+        place = Place(depth=3, may_return=features.early_return, dead_ends=True)
         if blocks.plain(features.statements, place):
             for _ in range(4):
                 blocks.store_own(place)
@@ -148,7 +149,9 @@ class _Program:
             subgroup=features.subgroup,
             sites=tuple(blocks.sites),
         )
-        return Program(renumber(kernel), tuple(self.inputs), grid, tuple(self.outputs))
+        kernel = renumber(kernel)
+        verify(kernel)
+        return Program(kernel, tuple(self.inputs), grid, tuple(self.outputs))
 
     # parameters
 

@@ -41,11 +41,16 @@ class Loop:
 
 @dataclass
 class Place:
-    """Where statements go: enclosing loop, nesting, whether a return may stand here."""
+    """Where statements go: enclosing loop, nesting, whether a return may stand here.
+
+    dead_ends: an if or switch may leave on every way, and is then followed by a dead `return`,
+    which a uniformity analysis may take for a real one.
+    """
 
     depth: int
     loop: Loop | None = None
     may_return: bool = False
+    dead_ends: bool = False
     shared_sum: tuple[Value, str] | None = None
 
     def inside(self, **changes) -> Place:
@@ -155,10 +160,11 @@ class Blocks(Values):
 
     # structured control flow
 
-    def block(self, types: tuple[Type, ...], place: Place, size: int = 3) -> None:
-        """Statements and a `yield` of these types, or another way out, in the open region."""
+    def block(self, types: tuple[Type, ...], place: Place, size: int, falls: bool) -> None:
+        """Statements and a `yield` of these types or (not if `falls`) another way out."""
         mark = len(self.scope)
-        if self.plain(int(self.rng.integers(0, size + 1)), place) and not self.leave(place):
+        through = self.plain(int(self.rng.integers(0, size + 1)), place)
+        if through and (falls or not self.leave(place)):
             self.b.do("yield", *self.results(types))
         del self.scope[mark:]
 
@@ -177,24 +183,24 @@ class Blocks(Values):
         first = [] if counter is None else [counter]
         self.b.do(way, *first, *self.results(loop.types))
 
-    def finish(self, op_results: tuple[Value, ...], regions: tuple) -> bool:
-        """After an if or switch: control falls through unless no region yields."""
-        if any(r.ops[-1].name == "yield" for r in regions):
-            self.scope.extend(op_results)
-            return True
-        self.b.do("return")  # dead: control never gets here
-        return False
+    def joined(self, name: str, operand: Value, attrs: dict, types, regions: list) -> bool:
+        """Append an if or switch; control falls through unless no region yields."""
+        yields = any(r.ops[-1].name == "yield" for r in regions)
+        op = self.b.op(name, (operand,), attrs, types if yields else (), tuple(regions))
+        self.scope.extend(op.results)
+        if not yields:
+            self.b.do("return")  # dead: control never gets here
+        return yields
 
     def branch(self, place: Place) -> bool:
         types = self.carried_types()
         condition = self.expression(bool_)
         regions = []
-        for _ in range(2):
+        for n in range(2):
             with self.b.region() as built:
-                self.block(types, place.inside())
+                self.block(types, place.inside(), 3, n == 0 and not place.dead_ends)
             regions.append(built.region)
-        op = self.b.op("if", (condition,), {}, types, tuple(regions))
-        return self.finish(op.results, op.regions)
+        return self.joined("if", condition, {}, types, regions)
 
     def switch(self, place: Place) -> bool:
         types = self.carried_types()
@@ -202,12 +208,11 @@ class Blocks(Values):
         selector = self.bounded(t, 5) if self.chance(0.8) else self.expression(t)
         cases = tuple(sorted({int(n) for n in self.rng.integers(0, 6, 3)}))
         regions = []
-        for _ in range(len(cases) + 1):
+        for n in range(len(cases) + 1):
             with self.b.region() as built:
-                self.block(types, place.inside(), 2)
+                self.block(types, place.inside(), 2, n == 0 and not place.dead_ends)
             regions.append(built.region)
-        op = self.b.op("switch", (selector,), {"cases": cases}, types, tuple(regions))
-        return self.finish(op.results, op.regions)
+        return self.joined("switch", selector, {"cases": cases}, types, regions)
 
     def body(self, loop: Loop, place: Place) -> None:
         """The body of a loop, in the open region."""
