@@ -1,4 +1,8 @@
-"""A bundle of small kernels, compiled once, and every device that can run it."""
+"""A bundle of small kernels, compiled once, and every device that can run it.
+
+GRISTMILL_TEST_DEVICE names one more device, such as a GPU of this machine; GRISTMILL_TEST_BUNDLE is
+a bundle made elsewhere by `python tests/runtime/conftest.py FOLDER`, for machines without compiler.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,6 @@ from types import ModuleType
 import pytest
 
 from gristmill import runtime
-from gristmill.backends.compile import Options, compile_kernel
-from gristmill.backends.cpu.replay import replay_artifact
-from gristmill.ir.text import line_locs, print_kernel
 from gristmill.runtime.devices.cpu.level import targets as cpu_targets
 from gristmill.store.bundle import Entry, Place, write_bundle
 from need import driver_file, missing
@@ -40,9 +41,13 @@ DEVICES = {
     "swiftshader": "vulkan:SwiftShader",
     "staged": "vulkan:llvmpipe",  # treated as a discrete GPU: no buffer is mapped
 }
+if "GRISTMILL_TEST_DEVICE" in os.environ:
+    DEVICES["hardware"] = os.environ["GRISTMILL_TEST_DEVICE"]
 COMPUTING = [name for name in DEVICES if name != "null"]
 DRIVERS = ["lavapipe", "swiftshader"]
 VULKAN = [*DRIVERS, "staged"]
+if DEVICES.get("hardware", "").startswith("vulkan"):
+    VULKAN.append("hardware")
 
 
 def _sample_module() -> ModuleType:
@@ -57,6 +62,10 @@ def _sample_module() -> ModuleType:
 
 def compile_bundle(folder: Path, targets: tuple[str, ...]) -> Path:
     """Compile every sample for every target and write the bundle; its folder."""
+    from gristmill.backends.compile import Options, compile_kernel
+    from gristmill.backends.cpu.replay import replay_artifact
+    from gristmill.ir.text import line_locs, print_kernel
+
     samples = _sample_module()
     entries = []
     for name, specializations in SAMPLES.items():
@@ -87,6 +96,8 @@ def compile_bundle(folder: Path, targets: tuple[str, ...]) -> Path:
 @pytest.fixture(scope="session")
 def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All samples for this machine's cpu, Vulkan 1.1 and the interpreter."""
+    if ready := os.environ.get("GRISTMILL_TEST_BUNDLE"):
+        return Path(ready)
     baseline = cpu_targets()[-2] if len(cpu_targets()) > 1 else cpu_targets()[0]
     targets = ("interp-kir", "spirv-vulkan1.1", baseline)
     return compile_bundle(tmp_path_factory.mktemp("bundle"), targets)
@@ -114,7 +125,7 @@ def opened(
     devices: list[runtime.Device] = []
 
     def open_one(name: str, **options: object) -> runtime.Device:
-        if name in VULKAN:
+        if name in VULKAN and name != "hardware":
             require("lavapipe" if name == "staged" else name)
             require("vulkan", missing("vulkan"))
             with software_drivers() as patch:
@@ -174,3 +185,8 @@ def no_validation_messages() -> Iterator[None]:
     if instance is not None and instance.messages:
         said, instance.messages[:] = list(instance.messages), []
         pytest.fail("validation layer: " + json.dumps(said, indent=1))
+
+
+if __name__ == "__main__":
+    everything = ("interp-kir", "spirv-vulkan1.1", *cpu_targets())
+    print(compile_bundle(Path(sys.argv[1]), everything))

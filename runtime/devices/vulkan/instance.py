@@ -1,7 +1,8 @@
 """The Vulkan instance of the process, its physical devices, and validation messages.
 
-One instance serves all open devices; it goes when the last of them is closed, so that a later
-opening sees drivers that were added meanwhile. GRISTMILL_VULKAN_VALIDATION=1 turns the validation
+One instance serves all devices and stays when the last of them is closed: a driver that is unloaded
+and loaded again some thirty times may fail to load. A changed environment gets an instance of its
+own. GRISTMILL_VULKAN_VALIDATION=1 turns the validation
 layer on; what it says is collected in `messages`.
 """
 
@@ -18,6 +19,7 @@ VALIDATION = "GRISTMILL_VULKAN_VALIDATION"
 _LAYER = b"VK_LAYER_KHRONOS_validation"
 messages: list[str] = []
 
+_VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES", VALIDATION)
 _lock = threading.Lock()
 _current: Instance | None = None
 
@@ -28,6 +30,7 @@ class Instance:
     def __init__(self) -> None:
         self.api = Api()
         self.users = 0
+        self.environment = _environment()
         self.validation = os.environ.get(VALIDATION, "") not in ("", "0")
         self._messenger: Any = None
         self._callback: Any = None
@@ -113,6 +116,10 @@ def acquire() -> Instance:
     """The process's instance; `release` it once for every `acquire`."""
     global _current
     with _lock:
+        if _current is not None and _current.environment != _environment():
+            if _current.users == 0:
+                _current.destroy()
+            _current = None
         if _current is None:
             _current = Instance()
         _current.users += 1
@@ -120,14 +127,11 @@ def acquire() -> Instance:
 
 
 def release(instance: Instance) -> None:
-    """The last user's release destroys the instance."""
-    global _current
+    """Undo `acquire`."""
     with _lock:
         instance.users -= 1
-        if instance.users == 0:
+        if instance.users == 0 and instance is not _current:
             instance.destroy()
-            if _current is instance:
-                _current = None
 
 
 def leave(instance: Instance) -> None:
@@ -136,3 +140,7 @@ def leave(instance: Instance) -> None:
     with _lock:
         if _current is instance:
             _current = None
+
+
+def _environment() -> tuple[str | None, ...]:
+    return tuple(map(os.environ.get, _VARIABLES))
