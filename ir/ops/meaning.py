@@ -92,7 +92,7 @@ def _bits(a: Array) -> Array:
     width = a.dtype.itemsize * 8
     words = a.view(f"u{a.dtype.itemsize}")
     places = np.arange(width - 1, -1, -1, dtype=words.dtype)
-    return ((words[..., None] >> places) & words.dtype.type(1)).astype(bool)
+    return np.asarray((words[..., None] >> places) & words.dtype.type(1)).astype(bool)
 
 
 def popcount(a: Array, *, out: DType) -> Array:
@@ -102,13 +102,15 @@ def popcount(a: Array, *, out: DType) -> Array:
 def clz(a: Array, *, out: DType) -> Array:
     """Leading zero bits; the width for 0."""
     bits = _bits(a)
-    return np.where(bits.any(-1), bits.argmax(-1), bits.shape[-1]).astype(a.dtype)
+    places = np.where(bits.any(-1), bits.argmax(-1), bits.shape[-1])
+    return np.asarray(places).astype(a.dtype)
 
 
 def ctz(a: Array, *, out: DType) -> Array:
     """Trailing zero bits; the width for 0."""
     bits = _bits(a)[..., ::-1]
-    return np.where(bits.any(-1), bits.argmax(-1), bits.shape[-1]).astype(a.dtype)
+    places = np.where(bits.any(-1), bits.argmax(-1), bits.shape[-1])
+    return np.asarray(places).astype(a.dtype)
 
 
 def reverse_bits(a: Array, *, out: DType) -> Array:
@@ -153,7 +155,7 @@ def dot4(a: Array, b: Array, acc: Array, *, out: DType) -> Array:
 
 def _byte(word: Array, lane: int) -> Array:
     byte = (word >> word.dtype.type(8 * lane)) & word.dtype.type(0xFF)
-    wide = byte.astype(np.int64)
+    wide = np.asarray(byte).astype(np.int64)
     return np.where(wide >= 128, wide - 256, wide) if word.dtype.kind == "i" else wide
 
 
@@ -239,7 +241,7 @@ def fma(a: Array, b: Array, c: Array, *, out: DType) -> Array:
 def _sum_error(a: Array, b: Array, s: Array) -> Array:
     """What a + b lost when it was rounded to s (Knuth's two-sum)."""
     bb = s - a
-    return (a - (s - bb)) + (b - bb)
+    return np.asarray((a - (s - bb)) + (b - bb))
 
 
 def _to_odd(total: Array, error: Array) -> Array:
