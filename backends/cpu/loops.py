@@ -52,6 +52,8 @@ def emit_leave(x: Lowering, op: Op) -> None:
 def _return(x: Lowering) -> None:
     together = all(s.depth == 0 for s in x.scopes) and all(s.live is None for s in x.scopes)
     if together:
+        if x.scopes[0].alive is not None:
+            x.f.do(f"store {x.masks.type} {x.masks.none}, ptr {x.scopes[0].alive}")
         x.f.branch(x.scopes[0].exit)
         return
     gone = x.masks.value(x.mask)

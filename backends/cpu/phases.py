@@ -42,7 +42,9 @@ class _Block:
 
 def emit_phased(x: Lowering, end: str) -> None:
     """Emit the body of one workgroup; control arrives at `end` when it is done."""
-    _Phases(x, end).region(x.kernel.body)
+    phases = _Phases(x, end)
+    phases.begin()
+    phases.region(x.kernel.body)
 
 
 class _Phases:
@@ -60,6 +62,17 @@ class _Phases:
             if p.is_memory and p.access is Access.READ and not p.may_alias
         }
         self.phase_of = _phases_of(x, self.outer)
+        # Invocations may return between phases: who is left is kept from one to the next.
+        self.left: _Block | None = None
+        if x.analysis.returns is Kind.VARYING:
+            stride = (4 * x.width + 63) // 64 * 64
+            self.left = _Block(x.scratch.take(stride * x.subgroups), stride, VECTOR)
+
+    def begin(self) -> None:
+        """Nobody has returned yet."""
+        if self.left is not None:
+            with each_subgroup(self.x):
+                _keep_left(self.x, self.left)
 
     # Which ops stand outside of phases
 
@@ -130,20 +143,18 @@ class _Phases:
                     pinned = True
                 run.append(op)
         if self.f.open:
-            self.finish(run, region.terminator, pinned)
+            self.finish(run, region.terminator)
 
     def refuse_apart(self, op: Op) -> None:
         """A part of the invocations may return, but not leave a loop that has a barrier."""
-        if self.loops or self.yielding:
-            raise self.x.fail(op, "invocations leave control flow around a barrier one by one")
+        if self.loops:
+            raise self.x.fail(op, "invocations leave a loop around a barrier one by one")
 
-    def finish(self, run: list[Op], terminator: Op, pinned: bool) -> None:
+    def finish(self, run: list[Op], terminator: Op) -> None:
         if terminator.name == "return":
             self.flush(run)
             self.f.branch(self.end)
             return
-        if pinned:
-            raise self.x.fail(terminator, "a return of some invocations inside control flow with barriers")
         if terminator.name == "condition":
             self.flush(run)
             return
@@ -300,7 +311,7 @@ class _Phases:
     def phase(self, run: Sequence[Op], moves: Sequence[tuple[Value, Value]]) -> None:
         x, f = self.x, self.f
         self.restore_group()
-        with each_subgroup(x):
+        with each_subgroup(x, self.left):
             defined = {v.id for op in run for v in op.results}
             for value in _uses(run, [v for _, v in moves]):
                 if value.id not in defined:
@@ -448,9 +459,28 @@ def _phases_of(x: Lowering, outer: Callable[[Op], bool]) -> set[int]:
     return crossing
 
 
+def _keep_left(x: Lowering, left: _Block) -> None:
+    place = per_subgroup(x, left.at, left.stride)
+    alive = x.f.value(f"load {x.masks.type}, ptr {x.scopes[0].alive}")
+    x.f.do(f"store {x.masks.type} {alive}, ptr {place}")
+
+
+def _resume(x: Lowering, left: _Block) -> None:
+    """Go on with those lanes that have not returned in an earlier phase, if there are any."""
+    f, place = x.f, per_subgroup(x, left.at, left.stride)
+    x.mask = f.value(f"load {x.masks.type}, ptr {place}")
+    f.do(f"store {x.masks.type} {x.mask}, ptr {x.scopes[0].alive}")
+    go = f.label("go")
+    f.branch_if(x.masks.any(x.mask), go, x.dead[-1])
+    f.block(go)
+
+
 @contextmanager
-def each_subgroup(x: Lowering) -> Iterator[None]:
-    """A loop over the subgroups of the workgroup; the block of the statement is its body."""
+def each_subgroup(x: Lowering, left: _Block | None = None) -> Iterator[None]:
+    """A loop over the subgroups of the workgroup; the block of the statement is its body.
+
+    left: where it is kept who has not returned in an earlier phase.
+    """
     f, t = x.f, Ty(x.index).text
     head, step, done = (f.label(w) for w in ("subgroup", "next", "phase"))
     slot = f.alloca(t)
@@ -459,10 +489,14 @@ def each_subgroup(x: Lowering) -> Iterator[None]:
     if x.subgroups > 1:
         x.subgroup = f.value(f"load {t}, ptr {slot}")
     enter_subgroup(x, Scope(step, step))
+    if left is not None:
+        _resume(x, left)
     yield
+    f.block(step)
+    if left is not None:
+        _keep_left(x, left)
     x.scopes.pop()
     x.dead.pop()
-    f.block(step)
     x.mask = None
     if x.subgroups > 1:
         following = f.value(f"add nuw nsw {t} {x.subgroup}, 1")

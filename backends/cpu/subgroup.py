@@ -84,7 +84,10 @@ def _scan(x: Lowering, op: Op, value: str) -> str:
     neutral = t.const(identity(kind, dtype))
     step = 1
     while step < x.width:
-        moved = _moved(x, value, neutral, t, step)
+        # The first lanes take nothing in: a least or greatest value may meet itself, and must not
+        # meet the identity, which would replace a NaN.
+        fill = value if kind in ("min", "max") else neutral
+        moved = _moved(x, value, fill, t, step)
         value = x.arith.op(kind, t, [moved, value], dtype)
         step *= 2
     if op.attr("inclusive"):
