@@ -28,6 +28,19 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"numpy"},
         set(),
     ),
+    "runtime/devices/cpu": (
+        {
+            "runtime",
+            "store",
+            "ir.dtypes",
+            "ir.targets",
+            "ir.abi",
+            "ir.core",
+            "ir.replay_abi",
+        },
+        {"numpy"},
+        set(),
+    ),
     "runtime/devices/vulkan": (
         {"runtime", "store", "ir.dtypes", "ir.targets", "ir.abi", "ir.core"},
         {"numpy"},
