@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ....ir import replay_abi as abi
+from ....ir.replay_abi import KERNEL, SPECIALIZATION
 from ....ir.targets import Capabilities, Limits
 from ...bundle import Artifact, Bundle
 from ...device import entry
@@ -104,9 +104,9 @@ class CpuDevice(HostDevice):
 
     def _find_loop(self, bundle: Bundle) -> None:
         """Load the replay loop of a bundle that has one for this device."""
-        if abi.KERNEL not in bundle.kernels():
+        if KERNEL not in bundle.kernels():
             return
-        found = bundle.select(abi.KERNEL, abi.SPECIALIZATION, self.capabilities)
+        found = bundle.select(KERNEL, SPECIALIZATION, self.capabilities)
         if isinstance(found, Artifact):
             library = Library(found.read(), str(found.file))
             self._libraries.append(library)

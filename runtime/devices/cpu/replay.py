@@ -10,7 +10,7 @@ import ctypes
 import time
 from collections.abc import Sequence
 
-from ....ir import replay_abi as abi
+from ....ir.replay_abi import CONTROL_BYTES, MAX_GROUPS, WAITING, command
 from ..host_memory import HostMemory
 from .library import Library
 from .stages import LaunchStage, ScratchMemory
@@ -39,7 +39,7 @@ class ReplayLoop:
 
 def can_replay(stages: Sequence[LaunchStage]) -> bool:
     """Whether the loop takes these launches."""
-    return bool(stages) and all(s.groups <= abi.MAX_GROUPS for s in stages)
+    return bool(stages) and all(s.groups <= MAX_GROUPS for s in stages)
 
 
 class ReplayStage:
@@ -53,17 +53,17 @@ class ReplayStage:
     ) -> None:
         self._loop, self._stages, self._scratch = loop, stages, scratch
         records = [
-            abi.command(
+            command(
                 s.code.address,
                 s.args,
                 s.groups,
-                min(max(1, s.groups // (workers * 8)), abi.MAX_GROUPS >> 8),
+                min(max(1, s.groups // (workers * 8)), MAX_GROUPS >> 8),
             )
             for s in stages
         ]
         self._commands = ctypes.create_string_buffer(b"".join(records))
         self._address = ctypes.addressof(self._commands)
-        self._control = HostMemory.allocate(abi.CONTROL_BYTES)
+        self._control = HostMemory.allocate(CONTROL_BYTES)
         self._count = len(stages)
         self._scratch_bytes = max(s.code.scratch_bytes for s in stages)
         self._most = min(workers, max(s.groups for s in stages))
@@ -87,7 +87,7 @@ class ReplayStage:
         call, commands, count = self._loop.function, self._address, self._count
         control, workers = self._control.address, self._workers
         begin = time.perf_counter()
-        while call(commands, count, control, scratch, workers, SPINS) == abi.WAITING:
+        while call(commands, count, control, scratch, workers, SPINS) == WAITING:
             time.sleep(SLEEP_SECONDS)
         if worker == 0:
             self._note(workers, time.perf_counter() - begin)
