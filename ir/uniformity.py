@@ -287,7 +287,8 @@ class _Analysis:
             convergent = ROWS[op.name].effect is Effect.CONVERGENT
             wanted = Level.SUBGROUP if convergent else Level.UNIFORM
             if (op.name == "barrier" or convergent) and control.level > wanted:
-                message = f"{op.name} under a condition that differs between invocations of a {who[wanted]}"
+                where = f"between invocations of a {who[wanted]}"
+                message = f"{op.name} under a condition that differs {where}"
                 found.append(Violation(op, control.cause, message))
             elif op.name == "subgroup_broadcast" and self.level(op.operands[1:]) > Level.SUBGROUP:
                 message = "subgroup_broadcast from a lane that differs between invocations"

@@ -16,9 +16,8 @@ from . import elementwise, intrinsics, literals, memory
 from .conversions import construct
 from .decorator import DeviceFunction
 from .foreign import FOREIGN, TYPES
-from .functions import TABLE
 from .inline import inline
-from .surface import Intrinsic
+from .surface import TABLE, Intrinsic
 from .values import Entry, Memory, Registers, WeakSelect, describe
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def call(t: Tracer, node: ast.Call) -> Entry:
     if isinstance(function, Intrinsic):
         name = function.name
     if name is None:
-        _refuse(t, node, function)
+        return _refuse(t, node, function)
     if name in VARIADIC:
         return VARIADIC[name](t, node, args, kwargs)
     return _bound(t, node, TABLE[name], args, kwargs)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..abi import GRID_OPS
 from ..core import Attr, Value
-from .functions import TABLE
+from .surface import TABLE
 from .values import Entry, Memory, describe
 
 if TYPE_CHECKING:
@@ -70,8 +72,8 @@ def _call(t: Tracer, node: ast.Call) -> Attr:
         if isinstance(entry, tuple):
             return len(entry)
         t.fail(node, f"len in a grid takes a buffer, found {describe(entry)}")
-    names = {builtins.min: "min", builtins.max: "max"}
-    names |= {TABLE["ceil_div"]: "ceil_div"}  # type: ignore[dict-item]
+    names: dict[object, str] = {builtins.min: "min", builtins.max: "max"}
+    names |= {TABLE["ceil_div"]: "ceil_div"}
     name = names.get(function) if callable(function) else None
     if name is None or len(node.args) < 2 or node.keywords:
         t.fail(
@@ -84,10 +86,9 @@ def _call(t: Tracer, node: ast.Call) -> Attr:
 
 
 def _combine(name: str, a: Attr, b: Attr) -> Attr:
-    from ..abi import GRID_OPS
-
     if isinstance(a, int) and isinstance(b, int) and not (b == 0 and "div" in name):
-        return int(GRID_OPS[name](a, b))
+        compute: Callable[[int, int], int] = GRID_OPS[name]  # type: ignore[assignment]
+        return int(compute(a, b))
     return (name, a, b)
 
 

@@ -138,8 +138,9 @@ def _learn(
         found = []
         for slot in [*names, *cells]:
             # Variables of a function that returns are of no interest; register cells outlive it.
-            returning = (t.frame.number, DONE) if isinstance(slot[1], str) else None
-            edges = [e for e in exit_.edges if e[2].get(returning) is not True]
+            edges = exit_.edges
+            if isinstance(slot[1], str):
+                edges = [e for e in edges if e[2].get((t.frame.number, DONE)) is not True]
             if all(same(header[slot], state[slot]) for _, _, state in edges):
                 continue
             learned = _learned(t, plan, slot, header[slot], edges)
@@ -343,7 +344,13 @@ def emit_for(t: Tracer, plan: Plan, low: Value, high: Value, body: Callable[[Val
         t.state = dict(before)
         counter = t.builder.value(low.type, _counter_hint(plan))
         args = tuple(map(t.builder.value, result_types, hints_of(plan)))
-        inner, plan.body = plan.body, lambda: (body(counter), inner())[0]
+        inner = plan.body
+
+        def counted() -> None:
+            body(counter)
+            inner()
+
+        plan.body = counted
         run_body(t, plan, args)
         region = Region((counter, *args), tuple(ops))
     t.state = before

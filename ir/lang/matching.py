@@ -26,7 +26,7 @@ def match(t: Tracer, node: ast.Match) -> None:
     cases = [_plain(t, case) for case in node.cases]
     last = len(cases) - 1
     if all(isinstance(c, int) or (c is None and n == last) for n, c in enumerate(cases)):
-        _switch(t, node, subject, [c for c in cases if c is not None])
+        _switch(t, node, subject, [c for c in cases if isinstance(c, int)])
     else:
         _chain(t, node, subject, 0)
 

@@ -93,15 +93,21 @@ def binary(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     return made
 
 
+_PLAIN = (int, float, str, tuple)
+
+
+def _bits_of_power(a: Entry, b: Entry) -> int:
+    whole = isinstance(a, int) and isinstance(b, int) and b > 0
+    return a.bit_length() * b if whole else 0
+
+
 def _constant(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     if name in ("eq", "ne"):
         return (a == b) is (name == "eq")
-    plain = int | float | str | tuple
-    if not isinstance(a, plain) or not isinstance(b, plain):
+    if not isinstance(a, _PLAIN) or not isinstance(b, _PLAIN):
         found = f"{describe(a)} and {describe(b)}"
         t.fail(node, f"{SYMBOLS[name]!r} takes values or constants, found {found}")
-    whole = isinstance(a, int) and isinstance(b, int)
-    if name == "pow" and whole and b > 0 and a.bit_length() * b > MAX_BITS:
+    if name == "pow" and _bits_of_power(a, b) > MAX_BITS:
         t.fail(node, "the constant is too great")
     if name == "shl" and isinstance(b, int) and b > MAX_BITS:
         t.fail(node, "the constant is too great")

@@ -15,8 +15,8 @@ from ..dtypes import DType, bool_, unsigned
 from . import literals
 from .assign import assign_to
 from .exits import BREAK, NEXT, pending, pending_static
-from .functions import TABLE
 from .loops import Plan, emit_for, emit_while, loop
+from .surface import TABLE
 from .tracer import Exit
 from .values import Entry, describe
 

@@ -10,7 +10,7 @@ from ..core import Attr, Value
 from ..dtypes import bool_
 from . import literals
 from .assign import assign_to, augmented
-from .exits import leave_function, leave_loop, pending, pending_static, real_loop
+from .exits import edge, leave_function, leave_loop, pending, pending_static, real_loop
 from .join import branch
 from .matching import match
 from .ranges import for_statement, while_statement
@@ -53,9 +53,12 @@ def guard(t: Tracer, node: ast.AST, flag: Slot, rest: Callable[[], None]) -> Non
 
     loop = real_loop(t)
     if loop is not None and loop is t.frame.exits[-1]:
-        from .exits import edge
 
-        branch(t, node, set_, lambda: (stays(), edge(t, node, loop, "break"))[0], lambda: None)
+        def leave() -> None:
+            stays()
+            edge(t, node, loop, "break")
+
+        branch(t, node, set_, leave, lambda: None)
         clear()
         return
     inverted = t.emit(node, "not", set_)
@@ -66,7 +69,8 @@ def statement(t: Tracer, node: ast.stmt) -> None:
     handler = STATEMENTS.get(type(node))
     if handler is None:
         unsupported(t, node)
-    handler(t, node)
+    else:
+        handler(t, node)
 
 
 def if_statement(t: Tracer, node: ast.If, rest: list[ast.stmt]) -> bool:
