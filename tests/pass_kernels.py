@@ -28,9 +28,7 @@ def text_kernel(
         args.append(f"%{name}.{len(args)}: {dtype}")
         params.append(f"param {name}: {dtype} scalar\n")
     return parse_kernel(
-        HEAD.format(
-            params="".join(params), size=size, extra=extra, args=", ".join(args), body=body
-        )
+        HEAD.format(params="".join(params), size=size, extra=extra, args=", ".join(args), body=body)
     )
 
 

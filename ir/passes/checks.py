@@ -39,9 +39,7 @@ class _Checker:
         self.sites = list(kernel.sites)
         self.b = Builder(max_id(kernel) + 1)
         self.known: dict[int, int] = {}
-        self.names = {
-            v.id: p.name for p, v in zip(kernel.params, kernel.body.args, strict=True)
-        }
+        self.names = {v.id: p.name for p, v in zip(kernel.params, kernel.body.args, strict=True)}
 
     def region(self, region: Region) -> Region:
         with self.b.region() as built:

@@ -16,9 +16,7 @@ def clone_ops(ops: Sequence[Op], names: dict[int, Value], fresh: Fresh) -> list[
     get = names.get
     for op in ops:
         operands = tuple([get(v.id, v) for v in op.operands])
-        regions = ()
-        if op.regions:
-            regions = tuple([clone_region(r, names, fresh) for r in op.regions])
+        regions = tuple([clone_region(r, names, fresh) for r in op.regions])
         results = []
         for v in op.results:
             new = fresh(v.type, v.hint)
@@ -35,18 +33,3 @@ def clone_region(region: Region, names: dict[int, Value], fresh: Fresh) -> Regio
         names[v.id] = new = fresh(v.type, v.hint)
         args.append(new)
     return Region(tuple(args), tuple(clone_ops(region.ops, names, fresh)))
-
-
-def with_loc(ops: list[Op], loc: object) -> list[Op]:
-    """The same ops, all of them asked for by `loc`."""
-    return [
-        Op(
-            o.name,
-            o.operands,
-            o.results,
-            o.attrs,
-            tuple([Region(r.args, tuple(with_loc(list(r.ops), loc))) for r in o.regions]),
-            loc,  # type: ignore[arg-type]
-        )
-        for o in ops
-    ]

@@ -22,7 +22,7 @@ class Context:
     index: DType
 
     def e(self, name: str, *operands: Value, type: Type | None = None, **attrs: Attr) -> Value:
-        return self.b.emit(name, *operands, type=type, **attrs)
+        return self.b.op(name, operands, attrs, None if type is None else (type,)).result
 
     def k(self, number: float, like: Value) -> Value:
         """A constant of the type of `like`."""

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING
 
 from ..core import Op, Region, Value
 from ..dtypes import DType, MemType, bool_
-from .effects import LOOPS, MERGEABLE
+from .effects import LOOPS, MERGEABLE, names
 
 if TYPE_CHECKING:
     from .rewrite import Rewriter
 
 # Too costly to run on a path that would not have needed them.
-COSTLY = frozenset(
-    "div sqrt rsqrt floordiv mod exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh"
-    " cosh tanh asinh acosh atanh erf erfc cbrt gamma lgamma pow atan2 hypot fmod ldexp".split()
+COSTLY = names(
+    "div sqrt rsqrt floordiv mod exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos"
+    " atan sinh cosh tanh asinh acosh atanh erf erfc cbrt gamma lgamma pow atan2 hypot fmod"
+    " ldexp"
 )
 CHEAP = MERGEABLE - COSTLY
 

@@ -22,6 +22,11 @@ SYNCS = frozenset(n for n, r in ROWS.items() if r.effect is Effect.SYNC)
 LOOPS = frozenset({"for", "while"})
 
 
+def names(text: str) -> frozenset[str]:
+    """A set of op names written as one string."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Effects of one op and its regions.

@@ -13,12 +13,13 @@ from functools import lru_cache
 from ..builder import Builder
 from ..core import Attr, Kernel, Loc, Op, Region, Value, max_id
 from ..dtypes import DType, Type, VectorType, element_of, f32, with_element
+from .effects import names
 from .lowerings import LOWERINGS, Context
 from .support import OPTIONAL, Support
 
-_SUBGROUP = frozenset(
+_SUBGROUP = names(
     "subgroup_reduce subgroup_scan subgroup_shuffle subgroup_shuffle_xor subgroup_shuffle_up"
-    " subgroup_shuffle_down subgroup_broadcast".split()
+    " subgroup_shuffle_down subgroup_broadcast"
 )
 _CANDIDATES = OPTIONAL | _SUBGROUP
 
@@ -63,7 +64,7 @@ class _Expander:
         changed = False
         for op in region.ops:
             new = op
-            if subst and any([v.id in subst for v in op.operands]):
+            if subst and any(v.id in subst for v in op.operands):
                 operands = tuple([subst.get(v.id, v) for v in op.operands])
                 new = Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
             if op.regions:
@@ -88,7 +89,7 @@ class _Expander:
             self.kernel.subgroup,
             self.kernel.index,
         )
-        names = {n: v for n, v in enumerate(op.operands)}
+        names = dict(enumerate(op.operands))
         self.copy(found.ops, names, op.loc, out)
         self.subst[op.results[0].id] = names[found.result.id]
 

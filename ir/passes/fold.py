@@ -66,9 +66,7 @@ def _fold_splat(rw: Rewriter, op: Op) -> Value | None:
             return None
         names.append(v.type.element.name if isinstance(v.type, VectorType) else str(v.type))
         patterns.append(bits)
-    return rw.const(
-        evaluate(op.name, result.element.name, tuple(names), tuple(patterns)), result
-    )
+    return rw.const(evaluate(op.name, result.element.name, tuple(names), tuple(patterns)), result)
 
 
 def _lanes(v: Value) -> int:

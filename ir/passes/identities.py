@@ -141,7 +141,9 @@ def absolute(rw: Rewriter, op: Op) -> Answer:
     inner = rw.defs.get(a.id)
     if inner is not None and inner.name == "abs":
         return a
-    return _same(op, "abs", inner.operands[0]) if inner is not None and inner.name == "neg" else None
+    if inner is not None and inner.name == "neg":
+        return _same(op, "abs", inner.operands[0])
+    return None
 
 
 def idempotent(rw: Rewriter, op: Op) -> Answer:
@@ -247,7 +249,6 @@ def remainder_sum(rw: Rewriter, op: Op) -> Answer:
 
 def assertion(rw: Rewriter, op: Op) -> Answer:
     return () if rw.known.get(op.operands[0].id) == 1 else None
-
 
 
 def _swap_first(*rules: Rule) -> tuple[Rule, ...]:

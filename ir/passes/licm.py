@@ -101,8 +101,8 @@ class _Motion:
     def nested(self, op: Op, level: int, always: bool) -> list[Op]:
         """An op with regions, behind what moved out of it."""
         if op.name not in ("for", "while"):
-            regions = tuple([self.region(r, level, False) for r in op.regions])
-            return [_with_regions(op, regions)]
+            arms = tuple([self.region(r, level, False) for r in op.regions])
+            return [_with_regions(op, arms)]
         self.before.append([])
         self.loops.append(self.effects[id(op.regions)])
         self.reached.append(always)

@@ -8,8 +8,6 @@ from ..core import Value
 from ..dtypes import element_of
 from .context import Context
 
-_COMBINE = {"add": "add", "mul": "mul", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
-
 
 def _size(c: Context) -> int:
     if c.subgroup is None:
@@ -53,7 +51,7 @@ def reduce(c: Context, x: Value) -> Value:
     lane, n = _lane(c), 1
     while n < _size(c):
         other = c.e("subgroup_shuffle", x, c.e("xor", lane, c.k(n, lane)))
-        x = c.e(_COMBINE[str(c.attrs["kind"])], x, other)
+        x = c.e(str(c.attrs["kind"]), x, other)
         n *= 2
     return x
 
@@ -67,7 +65,7 @@ def scan(c: Context, x: Value) -> Value:
         source = c.e("sub", lane, c.k(n, lane))
         inside = c.e("ge", source, zero)
         other = c.e("subgroup_shuffle", x, c.e("max", source, zero))
-        x = c.e("select", inside, c.e(_COMBINE[kind], other, x), x)
+        x = c.e("select", inside, c.e(kind, other, x), x)
         n *= 2
     if c.attrs["inclusive"]:
         return x

@@ -29,6 +29,7 @@ from ..dtypes import (
     with_element,
 )
 from . import narrow_memory as memory
+from .effects import names
 from .retype import Retyper
 from .rounding import Wide
 from .support import Support
@@ -38,9 +39,9 @@ _CLOSED_INT = frozenset({"and", "or", "xor", "min", "max", "mod", "shr", "select
 _CLOSED_FLOAT = frozenset(
     {"neg", "abs", "min", "max", "floor", "ceil", "trunc", "rint", "copysign", "select", "sign"}
 )
-_MOVES = frozenset(
-    "vector splat extract insert shuffle subgroup_shuffle subgroup_shuffle_xor subgroup_shuffle_up"
-    " subgroup_shuffle_down subgroup_broadcast".split()
+_MOVES = names(
+    "vector splat extract insert shuffle subgroup_shuffle subgroup_shuffle_xor"
+    " subgroup_shuffle_up subgroup_shuffle_down subgroup_broadcast"
 )
 
 

@@ -17,7 +17,7 @@ _TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
 
 
 class Retyper:
-    """One walk over one kernel. `parts` maps an old value number to the values that stand for it."""
+    """One walk over one kernel. `parts`: from an old value number to what stands for it."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -38,7 +38,6 @@ class Retyper:
 
     def run(self) -> Kernel:
         args = self.arguments(self.kernel.body.args)
-        head: list[Op] = []
         self.block(self.kernel.body)
         ops = self.b.ops
         # Arrays stay the first ops.
@@ -88,7 +87,7 @@ class Retyper:
             if op.regions:
                 self._regions(op)
                 continue
-            touched = any([v.id in parts for v in op.operands]) if op.operands else False
+            touched = any(v.id in parts for v in op.operands) if op.operands else False
             self.b.loc = op.loc
             if op.name in _TERMINATORS:
                 self.keep(op) if touched else self.b.append(op)

@@ -104,9 +104,7 @@ class Rewriter:
             self.lazy[found.id] = Op("const", (), (found,), (("bits", bits),))
         return found
 
-    def emit(
-        self, name: str, operands: Sequence[Value], type_: Type, **attrs: Attr
-    ) -> Value:
+    def emit(self, name: str, operands: Sequence[Value], type_: Type, **attrs: Attr) -> Value:
         """Append an op through the rules; the value that stands for its result."""
         result = self.fresh(type_)
         op = Op(name, tuple(operands), (result,), tuple(sorted(attrs.items())), (), self.loc)

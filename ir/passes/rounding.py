@@ -75,7 +75,9 @@ class Wide:
         if narrow.name == "f16":
             return self.float_to_half(v)
         word = self.bits(v, u32)
-        return self.e("and", word, self.k((1 << narrow.bits) - 1, word)) if narrow.is_signed else word
+        if not narrow.is_signed:
+            return word
+        return self.e("and", word, self.k((1 << narrow.bits) - 1, word))
 
     def unpattern(self, word: Value, narrow: DType) -> Value:
         """The held value of a bit pattern, which is zero-extended in u32."""
@@ -92,7 +94,8 @@ class Wide:
         normal = self.e("add", moved, self.k(112 << 23, word))
         large = self.e("ge", size, self.k(0x7C00, word))  # infinity and NaN
         normal = self.select(large, self.e("or", moved, self.k(0x7F800000, word)), normal)
-        tiny = self.bits(self.e("mul", self.cast(size, f32), self.b.const(2.0**-24, with_element(word.type, f32))), u32)
+        number = self.cast(size, f32)
+        tiny = self.bits(self.e("mul", number, self.k(2.0**-24, number)), u32)
         small = self.e("lt", size, self.k(0x0400, word))
         magnitude = self.select(small, tiny, normal)
         sign = self.e("shl", self.e("and", word, self.k(0x8000, word)), self.k(16, word))
@@ -113,7 +116,8 @@ class Wide:
         result = self.select(self.e("lt", size, self.k(113 << 23, word)), small, normal)
         over = self.e("ge", size, self.k(0x477FF000, word))
         result = self.select(over, self.k(0x7C00, word), result)
-        result = self.select(self.e("gt", size, self.k(0x7F800000, word)), self.k(0x7E00, word), result)
+        nan = self.e("gt", size, self.k(0x7F800000, word))
+        result = self.select(nan, self.k(0x7E00, word), result)
         sign = self.e("and", self.e("shr", word, self.k(16, word)), self.k(0x8000, word))
         return self.e("or", result, sign)
 
@@ -183,7 +187,7 @@ class Wide:
         finite = self.e("lt", self.e("abs", single), self.k(math.inf, single))
         fix = self.e("and", self.e("and", inexact, even), finite)
         away = self.e("gt", self.e("abs", v), self.e("abs", back))
-        moved = self.select(away, self.e("add", word, self.k(1, word)), self.e("sub", word, self.k(1, word)))
+        moved = self.select(
+            away, self.e("add", word, self.k(1, word)), self.e("sub", word, self.k(1, word))
+        )
         return self.round(self.bits(self.select(fix, moved, word), f32), narrow)
-
-

@@ -28,9 +28,7 @@ def _long(t: Type, lanes: int) -> bool:
 
 def _has_long(kernel: Kernel, lanes: int) -> bool:
     return any(
-        _long(v.type, lanes)
-        for op in walk(kernel.body)
-        for v in (*op.results, *op.operands)
+        _long(v.type, lanes) for op in walk(kernel.body) for v in (*op.results, *op.operands)
     )
 
 
@@ -60,7 +58,8 @@ class _Splitter(Retyper):
         assert types is not None, f"op {op.name} has long vectors but no part-wise form"
         done = []
         for n, t in enumerate(types):
-            operands = [p[n] if len(p := self.all(v)) > 1 else p[0] for v in op.operands]
+            parts = [self.all(v) for v in op.operands]
+            operands = [p[n % len(p)] for p in parts]
             done.append(self.b.op(op.name, operands, dict(op.attrs), (t,)).result)
         self.set(result, *done)
 
@@ -78,7 +77,9 @@ class _Splitter(Retyper):
             self.set(result, new)
             return
         width = self.lanes
-        parts = [self.b.emit("vector", *lanes[n * width : (n + 1) * width]) for n in range(len(types))]
+        parts = [
+            self.b.emit("vector", *lanes[n * width : (n + 1) * width]) for n in range(len(types))
+        ]
         self.set(result, *parts)
 
     def _vector(self, op: Op) -> None:
@@ -100,7 +101,9 @@ class _Splitter(Retyper):
         assert isinstance(lane, int)
         parts = list(self.all(op.operands[0]))
         n = lane // self.lanes
-        parts[n] = self.b.emit("insert", parts[n], self.value(op.operands[1]), lane=lane % self.lanes)
+        parts[n] = self.b.emit(
+            "insert", parts[n], self.value(op.operands[1]), lane=lane % self.lanes
+        )
         self.set(op.result, *parts)
 
     def _shuffle(self, op: Op) -> None:

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 
 from ..dtypes import DTYPES, DType, Type, element_of
 from ..ops import ROWS
+from .effects import names
 
 ALL = frozenset(DTYPES)
 
 # Ops that a target may lack: each has a lowering (`expand`) to the others, which every target
 # has on the element types of `Support.arithmetic`.
-OPTIONAL = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
-    " erf erfc cbrt gamma lgamma pow atan2 hypot fmod ldexp rsqrt fma sign copysign isnan isinf"
-    " isfinite rint mul_high dot4 popcount clz ctz reverse_bits subgroup_reduce subgroup_scan"
-    " subgroup_shuffle_xor subgroup_shuffle_up subgroup_shuffle_down subgroup_broadcast".split()
+OPTIONAL = names(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh"
+    " acosh atanh erf erfc cbrt gamma lgamma pow atan2 hypot fmod ldexp rsqrt fma sign"
+    " copysign isnan isinf isfinite rint mul_high dot4 popcount clz ctz reverse_bits"
+    " subgroup_reduce subgroup_scan subgroup_shuffle_xor subgroup_shuffle_up"
+    " subgroup_shuffle_down subgroup_broadcast"
 )
 assert ROWS.keys() >= OPTIONAL
 

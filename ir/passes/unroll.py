@@ -69,7 +69,7 @@ class _Unroller:
 
     def renamed(self, op: Op) -> Op:
         subst = self.subst
-        if not subst or not any([v.id in subst for v in op.operands]):
+        if not subst or not any(v.id in subst for v in op.operands):
             return op
         operands = tuple([subst.get(v.id, v) for v in op.operands])
         return Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)

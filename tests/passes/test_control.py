@@ -179,7 +179,10 @@ def outside(kernel) -> set[str]:
 
 
 def test_invariant_ops_leave_the_loop() -> None:
-    inside = "  %8 = mul %4, %4 : f32\n  %9 = div %8, %4 : f32\n  %10 = add %7, %9 : f32\n  continue %10\n"
+    inside = (
+        "  %8 = mul %4, %4 : f32\n  %9 = div %8, %4 : f32\n  %10 = add %7, %9 : f32\n"
+        "  continue %10\n"
+    )
     after = same(text_kernel(loop(0, 40, inside), X), [Licm()], x8(), (8, 1, 1))
     assert {"mul", "div"} <= outside(after)
     assert "add" not in outside(after)
@@ -206,7 +209,8 @@ LOADS = [  # loop bounds, body, whether the load of y[1] may leave
     ),
     (
         "const 4",
-        "  %8 = load %y.1, %3 : f32\n  %9 = add %7, %8 : f32\n  store %y.1, %3, %9\n  continue %9\n",
+        "  %8 = load %y.1, %3 : f32\n  %9 = add %7, %8 : f32\n  store %y.1, %3, %9\n"
+        "  continue %9\n",
         False,
     ),
 ]

@@ -97,7 +97,7 @@ LOADS = [  # what stands between two loads of x[i], and how many loads are left
     ("store %y.1, %3, %4", 1),
     ("store %x.0, %6, %4", 2),
     ("barrier", 2),
-    ("fence {order=\"acquire\", scope=\"workgroup\"}", 2),
+    ('fence {order="acquire", scope="workgroup"}', 2),
     ("if %7 {\n  store %x.0, %6, %4\n  yield\n} else {\n  yield\n}", 2),
     ("if %7 {\n  store %y.1, %3, %4\n  yield\n} else {\n  yield\n}", 1),
     ("for %5, %6 body(%9: i32) {\n  store %x.0, %9, %4\n  continue\n}", 2),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pass_check import count, same
 from gristmill.ir.core import Value
 from gristmill.ir.dtypes import DTYPES, DType, bool_, with_element
 from gristmill.ir.ops import ROWS
@@ -13,13 +12,50 @@ from gristmill.ir.passes import run
 from gristmill.ir.passes.dce import Dce
 from gristmill.ir.passes.fold import Fold, from_array, to_array
 from gristmill.ir.passes.simplify import Simplify
+from pass_check import count, same
 from pass_kernels import elementwise, patterns, special_bits, text_kernel
 
 NUMBERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64")
-BINARY = (
-    "add sub mul min max floordiv mod and or xor shl shr mul_high div eq ne lt le gt ge copysign"
-).split()
-UNARY = "neg abs sign not sqrt floor ceil trunc rint isnan isinf isfinite popcount clz ctz".split()
+BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "min",
+    "max",
+    "floordiv",
+    "mod",
+    "and",
+    "or",
+    "xor",
+    "shl",
+    "shr",
+    "mul_high",
+    "div",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "copysign",
+]
+UNARY = [
+    "neg",
+    "abs",
+    "sign",
+    "not",
+    "sqrt",
+    "floor",
+    "ceil",
+    "trunc",
+    "rint",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "popcount",
+    "clz",
+    "ctz",
+]
 
 
 def takes(name: str, t: DType) -> bool:
@@ -139,10 +175,15 @@ IDENTITIES = [
 ]
 
 
+def around(body: str, dtype: str) -> str:
+    """x[i] = what `body` makes of %2 = x[i], in %4."""
+    head = f"%1 = global_id {{dim=0}} : i32\n%2 = load %x.0, %1 : {dtype}\n"
+    return f"{head}{body}store %x.0, %1, %4\nreturn\n"
+
+
 @pytest.mark.parametrize(("dtype", "body", "gone"), IDENTITIES)
 def test_an_identity_removes_its_op(dtype: str, body: str, gone: str, rng) -> None:
-    text = f"%1 = global_id {{dim=0}} : i32\n%2 = load %x.0, %1 : {dtype}\n{body}store %x.0, %1, %4\nreturn\n"
-    kernel = text_kernel(text, [f"x {dtype} readwrite"])
+    kernel = text_kernel(around(body, dtype), [f"x {dtype} readwrite"])
     x = patterns(DTYPES[dtype], rng)
     after = same(kernel, [Fold(), Dce()], [x], (len(x), 1, 1))
     assert count(after, gone) == 0
@@ -159,13 +200,14 @@ NOT_IDENTITIES = [
 
 @pytest.mark.parametrize("body", NOT_IDENTITIES)
 def test_what_is_not_exact_for_floats_stays(body: str) -> None:
-    text = f"%1 = global_id {{dim=0}} : i32\n%2 = load %x.0, %1 : f32\n{body}store %x.0, %1, %4\nreturn\n"
-    kernel = text_kernel(text, ["x f32 readwrite"])
+    kernel = text_kernel(around(body, "f32"), ["x f32 readwrite"])
     assert count(run(kernel, [Simplify(strength=True)]), "add", "sub", "mul", "div") == 1
 
 
 def test_a_transcendental_of_a_constant_is_not_folded() -> None:
-    text = "%1 = const 0 : i32\n%2 = const 1.0 : f32\n%3 = exp %2 : f32\nstore %x.0, %1, %3\nreturn\n"
+    text = (
+        "%1 = const 0 : i32\n%2 = const 1.0 : f32\n%3 = exp %2 : f32\nstore %x.0, %1, %3\nreturn\n"
+    )
     kernel = text_kernel(text, ["x f32 write"])
     assert count(run(kernel, [Simplify(), Dce()]), "exp") == 1
 

@@ -15,7 +15,7 @@ from gristmill.ir.passes.support import ALL, OPTIONAL, Support
 from pass_check import count, execute, same
 from pass_kernels import elementwise, pairs, patterns, text_kernel
 
-WIDE = frozenset("bool i32 u32 i64 u64 f32 f64".split())
+WIDE = frozenset(["bool", "i32", "u32", "i64", "u64", "f32", "f64"])
 BARE = Support(WIDE, WIDE - {"bool"}, frozenset(), max_lanes=4, subgroup_vectors=False)
 STORES = Support(WIDE, ALL - {"bool", "bf16"}, frozenset({"fma"}), max_lanes=4)
 NO_BF16 = Support(ALL - {"bf16"}, ALL - {"bool", "bf16"}, OPTIONAL, max_lanes=4)
@@ -103,7 +103,9 @@ def test_every_bitcast_keeps_its_bits(target: str, rng) -> None:
                 continue
             x = np.frombuffer(rng.bytes(s.bytes * a * 16), s.storage).copy()
             if s.is_float or t.is_float:  # the bits of a NaN are not kept
-                x = np.frombuffer((rng.integers(0, 0x3C, s.bytes * a * 16)).astype(np.uint8), s.storage).copy()
+                x = np.frombuffer(
+                    (rng.integers(0, 0x3C, s.bytes * a * 16)).astype(np.uint8), s.storage
+                ).copy()
             kernel = cast_kernel(s, a, t, b)
             out = np.zeros(len(x) * s.bits // t.bits, t.storage)
             check_supported(same(kernel, [Legalize(support), Dce()], [x, out], (16, 1, 1)), support)
@@ -167,8 +169,11 @@ def test_subgroup_ops_made_of_shuffles_keep_their_value(size: int, rng) -> None:
         t = DTYPES[str(name)]
         for lanes in (1, 8):
             x = np.tile(patterns(DTYPES["i8"], rng, 4 * size * lanes), 2)[: 4 * size * lanes]
-            x = x.astype(np.float32).astype(t.storage) if t.name != "bf16" else (
-                x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+            x = (
+                x.astype(np.float32).astype(t.storage)
+                if t.name != "bf16"
+                else (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+            )
             ops = [(f"subgroup_{n}", {}) for n in names]
             kinds = ["min", "max"] + ([] if t.is_float else ["add", "mul", "and", "or", "xor"])
             ops += [("subgroup_reduce", {"kind": k}) for k in kinds]
@@ -184,7 +189,10 @@ def test_subgroup_ops_made_of_shuffles_keep_their_value(size: int, rng) -> None:
 def subgroup_kernel(op: str, attrs: dict, t, lanes: int, size: int) -> Kernel:
     wide = f"{t}x{lanes}" if lanes > 1 else f"{t}"
     parts = {True: "true", False: "false"}
-    words = [f'{k}="{v}"' if isinstance(v, str) else f"{k}={parts[v]}" for k, v in sorted(attrs.items(), reverse=True)]
+    words = [
+        f'{k}="{v}"' if isinstance(v, str) else f"{k}={parts[v]}"
+        for k, v in sorted(attrs.items(), reverse=True)
+    ]
     text = " {" + ", ".join(sorted(words)) + "}" if words else ""
     other = "" if attrs else ", %4"
     loading = f" {{lanes={lanes}}}" if lanes > 1 else ""
@@ -264,10 +272,7 @@ def test_an_expansion_stands_at_the_place_of_its_op() -> None:
 def test_maths_come_out_near_the_reference(name: str) -> None:
     t = DTYPES[name]
     x = np.linspace(0.25, 0.75, 64).astype(np.float32)
-    if name == "bf16":
-        x = (x.view(np.uint32) >> 16).astype(np.uint16)
-    else:
-        x = x.astype(t.storage)
+    x = (x.view(np.uint32) >> 16).astype(np.uint16) if name == "bf16" else x.astype(t.storage)
     names = [n for n in sorted(OPTIONAL) if ROWS[n].ulp is not None and ROWS[n].arity == 1]
     for op in names:
         kernel = elementwise(lambda b, v, op=op: b.emit(op, v), [t], t)

@@ -92,9 +92,7 @@ def test_neighbours_join_where_they_are_aligned(offsets, scale, factor, expected
 def test_stores_join_only_where_nothing_looks_in_between(extra: str, stores: list[int]) -> None:
     kernel = text_kernel(rows([0, 1, 2, 3], extra=extra), BUFFERS)
     after = same(kernel, [Vectorize()], data(), (4, 1, 1))
-    got = [
-        getattr(o.operands[2].type, "lanes", 1) for o in walk(after.body) if o.name == "store"
-    ]
+    got = [getattr(o.operands[2].type, "lanes", 1) for o in walk(after.body) if o.name == "store"]
     assert sorted(got) == sorted(stores)
 
 
@@ -242,9 +240,7 @@ def test_powers_of_two_become_shifts_and_masks(name: str, rng) -> None:
     x = patterns(t, rng)
     for op in ("mul", "floordiv", "mod"):
         for k in (2, 4, 1 << (t.bits - 2)):
-            kernel = elementwise(
-                lambda b, v, op=op, k=k: b.emit(op, v, b.const(k, t)), [t], t
-            )
+            kernel = elementwise(lambda b, v, op=op, k=k: b.emit(op, v, b.const(k, t)), [t], t)
             after = same(kernel, [Strength()], [x, x.copy()], (len(x), 1, 1))
             assert count(after, op) == 0
 

@@ -30,10 +30,10 @@ from gristmill.ir.verify import verify
 from pass_check import same
 from progen import EVERYTHING, Features, random_kernel
 
-WIDE = frozenset("bool i32 u32 i64 u64 f32 f64".split())
+WIDE = frozenset(["bool", "i32", "u32", "i64", "u64", "f32", "f64"])
 BARE = Support(WIDE, WIDE - {"bool"}, frozenset(), max_lanes=4, subgroup_vectors=False)
 VULKAN = Support(
-    ALL - {"bf16"}, ALL - {"bool", "bf16"}, frozenset("fma rsqrt sign rint".split()), max_lanes=4
+    ALL - {"bf16"}, ALL - {"bool", "bf16"}, frozenset(["fma", "rsqrt", "sign", "rint"]), max_lanes=4
 )
 PIPELINES = {
     "fold": (Fold(),),
