@@ -7,9 +7,9 @@ the loop of fmod. The f32 versions use 32-bit types only.
 The bounds in ulp of the op table hold whether `fma` rounds once or twice, and whether or not
 products are contracted into sums, but not under reassociation. They suppose correctly rounded div
 and sqrt. With Vulkan's division (2.5 ulp) and square root (3 ulp) the following may lose more: tan,
-asin, tanh 2 ulp; acos, atan, atan2, acosh, atanh, erfc 3 ulp; gamma 6 ulp; rsqrt 9 ulp, so that
-such a target should use its own. A target that flushes denormals gives 0 for denormal results and
-takes denormal arguments for 0.
+asin, tanh 2 ulp; acos, atan, atan2, acosh, atanh, erfc, hypot 3 ulp; gamma 6 ulp; rsqrt 9 ulp, so
+that such a target should use its own. A target that flushes denormals gives 0 for denormal results
+and takes denormal arguments for 0.
 """
 
 from __future__ import annotations
