@@ -1,11 +1,11 @@
-"""Arithmetic, comparison, selection and vector ops."""
+"""Arithmetic, comparison, selection and classification."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ...ir.core import Op
-from ...ir.dtypes import DType, Type, VectorType, element_of, lanes_of
+from ...ir.dtypes import Type, VectorType, element_of, lanes_of
 from . import integer
 from .conversions import round_bf16
 from .emitter import Emitter
@@ -173,15 +173,14 @@ def select(e: Emitter, op: Op) -> int:
 # classification and sign bits, on the bits: drivers may assume that there are no NaNs
 
 
-def _bits(e: Emitter, x: int, t: Type) -> tuple[int, int, int, int]:
-    """A float of 32 or 16 bits as f32 bits: magnitude, infinity, lanes, type."""
-    lanes, dtype = lanes_of(t), element_of(t)
-    if dtype.name == "f16":
+def _magnitude32(e: Emitter, x: int, t: Type) -> int:
+    """The bits without the sign of floats of 32 or 16 bits, as f32."""
+    lanes = lanes_of(t)
+    if element_of(t).name == "f16":
         x = e.ins(S.F_CONVERT, e.floats(32, lanes), x)
     type_ = e.ints(32, lanes)
     word = e.ins(S.BITCAST, type_, x)
-    magnitude = e.ins(S.BITWISE_AND, type_, word, e.int_const(0x7FFFFFFF, 32, lanes))
-    return magnitude, e.int_const(0x7F800000, 32, lanes), lanes, type_
+    return e.ins(S.BITWISE_AND, type_, word, e.int_const(0x7FFFFFFF, 32, lanes))
 
 
 def _magnitude64(e: Emitter, x: int, lanes: int) -> int:
@@ -199,11 +198,11 @@ def _magnitude64(e: Emitter, x: int, lanes: int) -> int:
 
 def classify(e: Emitter, op: Op) -> int:
     t, (x,) = op.operands[0].type, e.operands(op)
+    lanes = lanes_of(t)
     if element_of(t).bits == 64:
-        lanes = lanes_of(t)
         magnitude, infinity = _magnitude64(e, x, lanes), e.int_const(0x7FF00000, 32, lanes)
     else:
-        magnitude, infinity, lanes, _ = _bits(e, x, t)
+        magnitude, infinity = _magnitude32(e, x, t), e.int_const(0x7F800000, 32, lanes)
     opcode = {"isnan": S.U_GREATER_THAN, "isinf": S.I_EQUAL, "isfinite": S.U_LESS_THAN}[op.name]
     return e.ins(opcode, e.bools(lanes), magnitude, infinity)
 
@@ -227,55 +226,6 @@ def copysign(e: Emitter, op: Op) -> int:
     return e.ins(S.SELECT, type_, negative, e.ins(S.F_NEGATE, type_, magnitude), magnitude)
 
 
-# vectors
-
-
-def construct(e: Emitter, op: Op) -> int:
-    return e.ins(S.COMPOSITE_CONSTRUCT, e.type(op.result.type), *e.operands(op))
-
-
-def splat(e: Emitter, op: Op) -> int:
-    t = op.result.type
-    (value,) = e.operands(op)
-    if op.operands[0].id in e.constants:
-        return e.module.splat(e.type(t), lanes_of(t), value)
-    return e.ins(S.COMPOSITE_CONSTRUCT, e.type(t), *(value,) * lanes_of(t))
-
-
-def _lane(op: Op) -> int:
-    lane = op.attr("lane")
-    assert isinstance(lane, int)
-    return lane
-
-
-def extract(e: Emitter, op: Op) -> int:
-    return e.ins(S.COMPOSITE_EXTRACT, e.type(op.result.type), *e.operands(op), _lane(op))
-
-
-def insert(e: Emitter, op: Op) -> int:
-    vector, value = e.operands(op)
-    return e.ins(S.COMPOSITE_INSERT, e.type(op.result.type), value, vector, _lane(op))
-
-
-def shuffle(e: Emitter, op: Op) -> int:
-    lanes = op.attr("lanes")
-    assert isinstance(lanes, tuple)
-    words = [n for n in lanes if isinstance(n, int)]
-    return e.ins(S.VECTOR_SHUFFLE, e.type(op.result.type), *e.operands(op), *words)
-
-
-def const(e: Emitter, op: Op) -> int:
-    bits, dtype = op.attr("bits"), op.result.type
-    assert isinstance(bits, int)
-    assert isinstance(dtype, DType)
-    e.constants[op.result.id] = bits
-    if dtype.is_bool:
-        return e.module.boolean(bool(bits))
-    if dtype.name == "bf16":
-        return e.module.constant(e.type(dtype), bits << 16)
-    return e.module.constant(e.type(dtype), bits, dtype.bits)
-
-
 LOWERINGS: dict[str, Lowering] = {
     **dict.fromkeys(_INT, binary),
     **dict.fromkeys(_BITS, bitwise),
@@ -292,11 +242,5 @@ LOWERINGS: dict[str, Lowering] = {
     "div": divide,
     "copysign": copysign,
     "select": select,
-    "vector": construct,
-    "splat": splat,
-    "extract": extract,
-    "insert": insert,
-    "shuffle": shuffle,
-    "const": const,
     **integer.LOWERINGS,
 }

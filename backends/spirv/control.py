@@ -159,7 +159,9 @@ class Flow:
             e.define(value, phi)
         return label, phis, holes
 
-    def close(self, loop: Loop, header: int, args: tuple[Value, ...], holes: list[int], iv: int) -> None:
+    def close(
+        self, loop: Loop, header: int, args: tuple[Value, ...], holes: list[int], iv: int
+    ) -> None:
         """The continue block: next values into the header's phis. `iv` counts up if not 0."""
         e = self.e
         e.label(loop.next.label)

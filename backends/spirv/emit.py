@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from ...ir.core import Kernel, Loc, Op
 from ..compile import CompileError, Emitted, Options
-from . import arithmetic, conversions, sync
+from . import arithmetic, conversions, sync, vectors
 from .control import Flow
 from .emitter import Emitter
 from .ids import Ids, bind_scalars
@@ -27,13 +27,14 @@ from .opcodes import Cap, Mode
 from .opcodes import Op as S
 from .subgroup import METHODS, Subgroups
 from .usage import ID_OPS, id_key, scan
-from .validate import InvalidModuleError, check, validator_version
+from .validate import InvalidModuleError, check, instruction_offsets, validator_version
 
 __all__ = ["digest_inputs", "emit", "validate"]
 
 _PURE: dict[str, Callable[[Emitter, Op], int]] = {
     **arithmetic.LOWERINGS,
     **conversions.LOWERINGS,
+    **vectors.LOWERINGS,
 }
 _ARITHMETIC_CAPS = {
     "f16": Cap.FLOAT16,
@@ -69,7 +70,9 @@ def digest_inputs() -> tuple[str, ...]:
     return (validator_version(),)
 
 
-def validate(blob: bytes, arch: str, kernel: Kernel | None = None, options: Options | None = None) -> None:
+def validate(
+    blob: bytes, arch: str, kernel: Kernel | None = None, options: Options | None = None
+) -> None:
     """Check a module with SPIRV-Tools; CompileError with the validator's words.
 
     Given the kernel that the module was emitted from, the error names its source line.
@@ -90,7 +93,6 @@ def validate(blob: bytes, arch: str, kernel: Kernel | None = None, options: Opti
 def prepare(kernel: Kernel, options: Options) -> Kernel:
     """The kernel after the passes of this target."""
     from ...ir import passes
-
     from .support import support
 
     return passes.run(kernel, passes.standard(support(kernel), checks=options.checks))
@@ -133,8 +135,6 @@ def emit_lowered(
 
     def place(instruction: int) -> Loc | None:
         """The source place of the n-th instruction (from 0) of the module."""
-        from .validate import instruction_offsets
-
         offsets = instruction_offsets(blob)
         if not 0 <= instruction < len(offsets):
             return None

@@ -14,7 +14,7 @@ from ..compile import CompileError
 from .module import Module
 from .opcodes import Deco
 from .opcodes import Op as S
-from .usage import Usage
+from .usage import Usage, narrow_name
 
 _FLOATS = {16: DTYPES["f16"], 32: DTYPES["f32"], 64: DTYPES["f64"]}
 
@@ -109,10 +109,12 @@ class Emitter:
     def bools(self, lanes: int = 1) -> int:
         return self.module.vector_type(self.module.bool_, lanes)
 
+    def signed_ints(self, bits: int, lanes: int) -> int:
+        return self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
+
     def through_signed(self, value: int, bits: int, lanes: int) -> int:
-        """An integer as a signed one, for instructions that optimizers fold by their type's sign."""
-        signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
-        return self.ins(S.BITCAST, signed, value)
+        """An integer as a signed one, for what optimizers fold by the sign of its type."""
+        return self.ins(S.BITCAST, self.signed_ints(bits, lanes), value)
 
     def widen(self, value: int, dtype: DType, lanes: int = 1, bits: int = 32) -> int:
         """An integer of type `dtype` extended to more bits, by its sign."""
@@ -121,7 +123,7 @@ class Emitter:
             return self.ins(S.U_CONVERT, wide, value)
         if dtype.bits < 32 and not {f"i{dtype.bits}", f"u{dtype.bits}"} & self.usage.arithmetic:
             return self.ins(S.S_CONVERT, wide, value)  # a loaded value: no other use is allowed
-        signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
+        signed = self.signed_ints(bits, lanes)
         value = self.through_signed(value, dtype.bits, lanes)
         return self.ins(S.BITCAST, wide, self.ins(S.S_CONVERT, signed, value))
 
@@ -139,7 +141,7 @@ class Emitter:
 
     def signed_glsl(self, function: int, bits: int, lanes: int, *operands: int) -> int:
         """An instruction of GLSL.std.450 on signed integers."""
-        signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
+        signed = self.signed_ints(bits, lanes)
         values = [self.ins(S.BITCAST, signed, v) for v in operands]
         return self.ins(S.BITCAST, self.ints(bits, lanes), self.glsl(signed, function, *values))
 
@@ -149,8 +151,10 @@ class Emitter:
 
     def float_to_signed(self, value: int, bits: int, lanes: int) -> int:
         """OpConvertFToS."""
-        signed = self.module.vector_type(self.module.type(S.TYPE_INT, bits, 1), lanes)
-        return self.ins(S.BITCAST, self.ints(bits, lanes), self.ins(S.CONVERT_F_TO_S, signed, value))
+        signed = self.signed_ints(bits, lanes)
+        return self.ins(
+            S.BITCAST, self.ints(bits, lanes), self.ins(S.CONVERT_F_TO_S, signed, value)
+        )
 
     # constants
 
@@ -183,12 +187,17 @@ class Emitter:
         values = self.values
         return [values[v.id] for v in op.operands]
 
-    def define(self, value: Value, result: int) -> None:
+    def define(self, value: Value, result: int, name: str = "") -> None:
         """Bind a value to an id, and give the id its name in the source."""
         self.values[value.id] = result
-        if value.hint and result not in self._named:
-            self._named.add(result)
-            self.module.name(result, value.hint)
+        name = name or value.hint
+        if not name or result in self._named:
+            return
+        narrow = narrow_name(value.type)
+        if narrow and narrow not in self.usage.arithmetic:
+            return  # with storage features alone, SPIRV-Tools takes a name for a forbidden use
+        self._named.add(result)
+        self.module.name(result, name)
 
     def alias(self, value: Value, result: int) -> None:
         """Bind without naming: the id belongs to another value as well."""

@@ -12,7 +12,7 @@ import math
 from ...ir import abi
 from ...ir.dtypes import DType
 from .emitter import Emitter
-from .opcodes import BuiltIn, Cap, Deco, Storage
+from .opcodes import BuiltIn, Cap, Deco, Glsl, Storage
 from .opcodes import Op as S
 
 
@@ -82,6 +82,11 @@ class Ids:
         if dtype.name == "bf16":
             bits = e.early(S.SHIFT_LEFT_LOGICAL, e.module.u32, low, e.module.word(16))
             return e.early(S.BITCAST, t, bits)
+        if dtype.name == "f16" and "f16" not in e.usage.arithmetic:  # by a conversion
+            module = e.module
+            pair = e.early(S.EXT_INST, e.floats(32, 2), module.glsl_set(), Glsl.UNPACK_HALF, low)
+            half = e.early(S.COMPOSITE_EXTRACT, e.floats(32), pair, 0)
+            return e.early(S.F_CONVERT, t, half)
         if dtype.name == "f16":  # as a pair, which needs no 16-bit integers
             pair = e.early(S.BITCAST, e.floats(16, 2), low)
             return e.early(S.COMPOSITE_EXTRACT, t, pair, 0)
@@ -237,5 +242,4 @@ def bind_scalars(e: Emitter, ids: Ids) -> None:
     at = iter(ids.layout.scalars)
     for param, value in zip(e.kernel.params, e.kernel.body.args, strict=True):
         if not param.is_memory:
-            e.values[value.id] = result = ids.scalar(next(at), param.dtype)
-            e.module.name(result, param.name)
+            e.define(value, ids.scalar(next(at), param.dtype), param.name)

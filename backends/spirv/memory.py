@@ -82,7 +82,9 @@ class Memories:
             module.decorate(variable, Deco.BINDING, buffer.binding)
             for decoration in self.decorations(buffer):
                 module.decorate(variable, decoration)
-            module.name(variable, buffer.param.name + ("" if lanes == 1 else f"_x{lanes or 'bits'}"))
+            module.name(
+                variable, buffer.param.name + ("" if lanes == 1 else f"_x{lanes or 'bits'}")
+            )
             items = module.pointer(Storage.STORAGE_BUFFER, item)
             buffer.views[lanes] = (variable, items)
             self.need_storage(e, dtype)
@@ -272,6 +274,4 @@ def bf16_from_word(e: Emitter, word: int, lanes: int) -> int:
 def bf16_word(e: Emitter, value: int, lanes: int) -> int:
     """The bits of a bf16 register in the low half of a u32."""
     t = e.ints(32, lanes)
-    return e.ins(
-        S.SHIFT_RIGHT_LOGICAL, t, e.ins(S.BITCAST, t, value), e.int_const(16, 32, lanes)
-    )
+    return e.ins(S.SHIFT_RIGHT_LOGICAL, t, e.ins(S.BITCAST, t, value), e.int_const(16, 32, lanes))

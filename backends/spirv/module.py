@@ -10,12 +10,10 @@ from __future__ import annotations
 import array
 import sys
 
-from .opcodes import Cap, Deco, Glsl, Mode, Op, Storage
+from .opcodes import Cap, Deco, Mode, Op, Storage
 
 MAGIC = 0x07230203
 VERSIONS = {"vulkan1.1": 0x00010300, "vulkan1.3": 0x00010600}
-
-__all__ = ["MAGIC", "VERSIONS", "Glsl", "Module", "text_words"]
 
 
 def text_words(text: str) -> tuple[int, ...]:

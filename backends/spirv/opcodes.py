@@ -20,7 +20,6 @@ class Cap:
     GROUP_NON_UNIFORM_ARITHMETIC: Final = 63
     GROUP_NON_UNIFORM_BALLOT: Final = 64
     GROUP_NON_UNIFORM_SHUFFLE: Final = 65
-    GROUP_NON_UNIFORM_SHUFFLE_RELATIVE: Final = 66
     STORAGE_BUFFER_16BIT_ACCESS: Final = 4433
     STORAGE_BUFFER_8BIT_ACCESS: Final = 4448
     DENORM_PRESERVE: Final = 4464
@@ -86,7 +85,6 @@ class Op:
     U_MOD: Final = 137
     U_MUL_EXTENDED: Final = 151
     S_MUL_EXTENDED: Final = 152
-    ANY: Final = 154
     LOGICAL_EQUAL: Final = 164
     LOGICAL_NOT_EQUAL: Final = 165
     LOGICAL_OR: Final = 166
@@ -151,10 +149,8 @@ class Op:
     GROUP_F_MUL: Final = 352
     GROUP_S_MIN: Final = 353
     GROUP_U_MIN: Final = 354
-    GROUP_F_MIN: Final = 355
     GROUP_S_MAX: Final = 356
     GROUP_U_MAX: Final = 357
-    GROUP_F_MAX: Final = 358
     GROUP_AND: Final = 359
     GROUP_OR: Final = 360
     GROUP_XOR: Final = 361
@@ -199,6 +195,7 @@ class Glsl:
     U_MAX: Final = 41
     S_MAX: Final = 42
     FMA: Final = 50
+    UNPACK_HALF: Final = 62
     FIND_I_LSB: Final = 73
     FIND_U_MSB: Final = 75
     N_MIN: Final = 79
@@ -229,7 +226,6 @@ class Deco:
     BINDING: Final = 33
     DESCRIPTOR_SET: Final = 34
     OFFSET: Final = 35
-    FP_ROUNDING_MODE: Final = 39
     NO_CONTRACTION: Final = 42
 
 

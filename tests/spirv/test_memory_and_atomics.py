@@ -106,12 +106,12 @@ def test_private_arrays_start_as_zero(driver: Driver) -> None:
 
 @pytest.mark.parametrize("where", ["buffer", "workgroup"])
 @pytest.mark.parametrize("kind", ["add", "min", "max", "and", "or", "xor"])
-def test_integer_atomics(
-    driver: Driver, kind: str, where: str, rng: np.random.Generator
-) -> None:
+def test_integer_atomics(driver: Driver, kind: str, where: str, rng: np.random.Generator) -> None:
     for dtype in INTS:
         t = DTYPES[dtype]
-        agree(driver, atomic_kernel(dtype, kind, where), [samples(t, 32, rng), np.zeros(1, t.storage)])
+        agree(
+            driver, atomic_kernel(dtype, kind, where), [samples(t, 32, rng), np.zeros(1, t.storage)]
+        )
 
 
 ONLY_FIRST = """
@@ -174,8 +174,12 @@ def test_a_nan_loses_in_atomic_min(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i32", "u32", "f32", "i64", "f64"])
-@pytest.mark.parametrize("op", ["atomic {mem}, %4, %3 {{kind=\"exchange\"}}", "compare_exchange {mem}, %4, %6, %3"])
-def test_exchange_takes_turns(driver: Driver, dtype: str, op: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    "op", ['atomic {mem}, %4, %3 {{kind="exchange"}}', "compare_exchange {mem}, %4, %6, %3"]
+)
+def test_exchange_takes_turns(
+    driver: Driver, dtype: str, op: str, rng: np.random.Generator
+) -> None:
     """One invocation, so that the outcome is known: the old values come back in order."""
     zero = "0.0" if dtype.startswith("f") else "0"
     code = op.format(mem="%1")

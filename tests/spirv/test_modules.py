@@ -10,8 +10,12 @@ import pytest
 
 from elementwise import one_op
 from gristmill.backends.compile import CompileError, Options, compile_kernel
+from gristmill.backends.spirv import emit as emission
 from gristmill.backends.spirv import validate as validation
-from gristmill.backends.spirv.emit import digest_inputs, emit, emit_lowered, validate
+from gristmill.backends.spirv.emit import digest_inputs, emit, validate
+from gristmill.backends.spirv.emitter import Emitter
+from gristmill.backends.spirv.opcodes import Op as S
+from gristmill.ir.core import Op
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.targets import FEATURES
 from gristmill.ir.text import print_kernel
@@ -35,7 +39,7 @@ SAXPY = kernel(
       yield
     }
     return""",
-    header="grid [\"ceil_div\", [\"count\", \"y\"], 32] 1 1",
+    header='grid ["ceil_div", ["count", "y"], 32] 1 1',
 )
 
 
@@ -114,6 +118,48 @@ def test_arithmetic_declares_exactly_what_it_needs(
     assert set(declared(text, "OpCapability")) == {"Shader"} | capabilities
     assert set(module.requires) == features
     assert set(module.requires) <= set(FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("params", "body", "features"),
+    [
+        (
+            "a: i8 scalar, y: i8 buffer write",
+            "%2 = local_id {dim=0} : i32\nstore %1, %2, %0\nreturn",
+            {"storage8"},
+        ),
+        (
+            "a: f16 scalar, y: f16 buffer write",
+            "%2 = local_id {dim=0} : i32\nstore %1, %2, %0\nreturn",
+            {"storage16"},
+        ),
+        (
+            "a: f16 scalar, y: f32 buffer write",
+            "%2 = local_id {dim=0} : i32\n%3 = convert %0 : f32\nstore %1, %2, %3\nreturn",
+            {"f16"},
+        ),
+        (
+            "x: f32 buffer read, y: f32 buffer write",
+            "%2 = local_id {dim=0} : i32\n%3 = load %0, %2 : f32\n%h.4 = convert %3 : f16\n"
+            "%5 = convert %h.4 : f32\nstore %1, %2, %5\nreturn",
+            {"f16"},
+        ),
+        (
+            "x: i8 buffer read, y: f32 buffer write",
+            "%2 = local_id {dim=0} : i32\n%low.3 = load %0, %2 {lanes=4} : i8x4\n"
+            "%4 = convert %low.3 : f32x4\nstore %1, %2, %4\nreturn",
+            {"storage8"},
+        ),
+    ],
+)
+def test_narrow_values_declare_exactly_what_they_need(
+    driver: Driver, params: str, body: str, features: set[str]
+) -> None:
+    k = kernel(params, body)
+    assert set(emitted(k).requires) == features
+    first = k.params[0]
+    x = np.arange(128).astype(first.dtype.storage) if first.is_memory else 3
+    agree(driver, k, [x, np.zeros(128, k.params[1].dtype.storage)])
 
 
 def test_globals_join_the_interface_from_spirv_1_4_on() -> None:
@@ -211,11 +257,11 @@ def test_a_grid_over_the_limit_of_one_dimension(driver: Driver) -> None:
 
 
 def test_an_invalid_module_names_the_kernel_and_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gristmill.backends.spirv import arithmetic, emit as module
+    def integer_add(e: Emitter, op: Op) -> int:
+        return e.ins(S.I_ADD, e.type(op.result.type), *e.operands(op))
 
-    monkeypatch.setitem(module._PURE, "mul", lambda e, op: e.ins(128, e.type(op.result.type), *e.operands(op)))
-    assert "add" in arithmetic.LOWERINGS
-    broken, _ = emit_lowered(module.prepare(SAXPY, Options()), "vulkan1.1")
+    monkeypatch.setitem(emission._PURE, "mul", integer_add)
+    broken = emit(SAXPY, "vulkan1.1", Options())
     with pytest.raises(CompileError, match=r"k\.kir:\d+:1: kernel test .*IAdd") as caught:
         validate(broken.blob, "vulkan1.1", SAXPY)
     line = caught.value.loc
@@ -228,11 +274,11 @@ def test_a_module_without_its_kernel_is_named_by_its_entry_point() -> None:
     blob = bytearray(emitted(SAXPY).blob)
     blob[20:24] = (2 << 16 | 17).to_bytes(4, "little")
     blob[24:28] = (6).to_bytes(4, "little")  # capability Kernel
-    with pytest.raises(CompileError, match="kernel test for spirv-vulkan1.1: spirv-val refuses"):
+    with pytest.raises(CompileError, match=r"kernel test for spirv-vulkan1\.1: spirv-val refuses"):
         validate(bytes(blob), "vulkan1.1")
 
 
-def test_library_and_program_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_and_program_agree() -> None:
     blob = emitted(SAXPY).blob
     validation._check_by_program(blob, "vulkan1.1")
     with pytest.raises(validation.InvalidModuleError):

@@ -116,7 +116,9 @@ class Device:
         info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=0)
         buffer = vk.vkCreateBuffer(self.device, info, None)
         need = vk.vkGetBufferMemoryRequirements(self.device, buffer)
-        allocate = vk.VkMemoryAllocateInfo(allocationSize=need.size, memoryTypeIndex=self.memory_type)
+        allocate = vk.VkMemoryAllocateInfo(
+            allocationSize=need.size, memoryTypeIndex=self.memory_type
+        )
         memory = vk.vkAllocateMemory(self.device, allocate, None)
         vk.vkBindBufferMemory(self.device, buffer, memory, 0)
         mapped = vk.vkMapMemory(self.device, memory, 0, need.size, 0)
