@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..abi import GRID_OPS
+from ..abi import evaluate
 from ..core import Attr, Value
 from .surface import TABLE
 from .values import Entry, Memory, describe
@@ -87,8 +86,7 @@ def _call(t: Tracer, node: ast.Call) -> Attr:
 
 def _combine(name: str, a: Attr, b: Attr) -> Attr:
     if isinstance(a, int) and isinstance(b, int) and not (b == 0 and "div" in name):
-        compute: Callable[[int, int], int] = GRID_OPS[name]  # type: ignore[assignment]
-        return int(compute(a, b))
+        return evaluate((name, a, b), {}, {})
     return (name, a, b)
 
 

@@ -209,8 +209,9 @@ def _join(
         if len(arms) > 1 and all(same(entries[0], e) for e in entries[1:]):
             joined.state[slot] = entries[0]
             continue
-        dead_name = live is not None and number == frame and isinstance(name, str)
-        if dead_name and name not in live and name[0] != "<":  # type: ignore[operator, index]
+        ours = number == frame and isinstance(name, str) and not name.startswith("<")
+        dead_name = live is not None and ours and name not in live
+        if dead_name:
             joined.state[slot] = Undefined("its value was dropped, as nothing read it")
             continue
         joined.state[slot] = _entry(t, node, joined, arms, slot, entries, mark, cond)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..core import Value
@@ -55,7 +57,7 @@ def _switch(t: Tracer, node: ast.Match, subject: Value, cases: list[int]) -> Non
         literals.check_literal(t, case.pattern, number, dtype, " for the pattern of a case")
         if cases.count(number) > 1:
             t.fail(case.pattern, f"two cases match {number}")
-    live = t.frame.live.after[id(node)]
+    live = t.live_after(node)
     mark = t.builder.next_id
     bodies = [c.body for c in node.cases]
     if len(cases) == len(bodies):
@@ -63,7 +65,7 @@ def _switch(t: Tracer, node: ast.Match, subject: Value, cases: list[int]) -> Non
     arms = []
     for n, body in enumerate(bodies):
         label = f"the case is {cases[n]}" if n < len(cases) else "no case matches"
-        arms.append(trace_arm(t, node, label, lambda body=body: t.block(body)))  # type: ignore[misc]
+        arms.append(trace_arm(t, node, label, partial(t.block, body)))
     finish(t, node, "switch", subject, arms, {"cases": tuple(cases)}, mark, live)
 
 
@@ -81,12 +83,15 @@ def _chain(t: Tracer, node: ast.Match, subject: Entry, n: int) -> None:
         guard = literals.condition(t, case.guard, t.expression(case.guard))
         _either(guard, lambda: t.block(case.body))
 
-    def _either(cond: Value | bool, then: object) -> None:
+    def _either(cond: Value | bool, then: Callable[[], None]) -> None:
         if isinstance(cond, bool):
-            then() if cond else _chain(t, node, subject, n + 1)  # type: ignore[operator]
+            if cond:
+                then()
+            else:
+                _chain(t, node, subject, n + 1)
         else:
-            live = t.frame.live.after[id(node)]
-            branch(t, case.pattern, cond, then, lambda: _chain(t, node, subject, n + 1), live)  # type: ignore[arg-type]
+            live = t.live_after(node)
+            branch(t, case.pattern, cond, then, lambda: _chain(t, node, subject, n + 1), live)
 
     if case.guard is not None and isinstance(cond, Value):
         # The guard may read what the pattern binds, and runs only where the pattern matches.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..core import Value, const_value
@@ -62,7 +63,9 @@ def _bounds(t: Tracer, call: Any) -> list[Entry]:
 
 def unroll(t: Tracer, node: ast.For, items: list[Entry]) -> None:
     """Trace the body once per item."""
-    exit_ = Exit(unrolled=t.number())
+    live = t.frame.live
+    behind = live.after[id(node)] | live.head[id(node)]
+    exit_ = Exit(unrolled=t.number(), live=behind)
     t.frame.exits.append(exit_)
     number = exit_.unrolled
     assert number is not None
@@ -85,7 +88,7 @@ def _iterations(t: Tracer, node: ast.For, items: list[Entry], number: int) -> No
         if pending_static(t):
             return
         if (flag := pending(t)) is not None and n + 1 < len(items):
-            guard(t, node, flag, lambda rest=items[n + 1 :]: _iterations(t, node, rest, number))  # type: ignore[misc]
+            guard(t, node, flag, partial(_iterations, t, node, items[n + 1 :], number))
             return
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..core import Attr, Value
@@ -32,7 +33,7 @@ def block(t: Tracer, body: list[ast.stmt]) -> None:
         if moved or t.dead or pending_static(t):
             return
         if (flag := pending(t)) is not None:
-            guard(t, node, flag, lambda rest=rest: block(t, rest))  # type: ignore[misc]
+            guard(t, node, flag, partial(block, t, rest))
             return
 
 
@@ -79,11 +80,8 @@ def if_statement(t: Tracer, node: ast.If, rest: list[ast.stmt]) -> bool:
     if isinstance(cond, bool):
         t.block(node.body if cond else node.orelse)
         return False
-    after = t.frame.live.after
-    live = after[id(node)]
     moves = bool(rest) and (t.frame.device or bool(t.frame.exits))
-    if moves:
-        live = live | after[id(rest[-1])]
+    live = t.live_after(node, *rest[-1:]) if moves else t.live_after(node)
     return branch(
         t,
         node,

@@ -66,6 +66,7 @@ class Exit:
 
     unrolled: int | None = None  # number of the flag slots
     edges: list[Edge] = field(default_factory=list)
+    live: frozenset[str] = frozenset()  # behind an unrolled loop and at its head
     take: Callable[[str, ast.AST], None] | None = None  # emits an edge; None while probing
 
 
@@ -278,6 +279,12 @@ class Tracer:
             if weak:
                 self.weak.add(entry.id)
         self.state[(self.frame.number, name)] = entry
+
+    def live_after(self, *nodes: ast.stmt) -> frozenset[str]:
+        """Variables that may be read behind any of the statements, or behind a set exit flag."""
+        frame = self.frame
+        found = frozenset[str]().union(*(frame.live.after[id(node)] for node in nodes))
+        return found.union(*(e.live for e in frame.exits))
 
     # walking
 
