@@ -23,6 +23,7 @@ import numpy as np
 
 from .. import runtime
 from ..ir.dtypes import DTYPES
+from ..ir.replay_abi import KERNEL as REPLAY
 from ..kernels import families
 from ..kernels.family import Family, compare
 from .errors import CHECK_FAILED, CommandError
@@ -72,7 +73,12 @@ def check(arguments: argparse.Namespace) -> int:
 
 def select(bundle: runtime.Bundle, names: Iterable[str]) -> list[tuple[str, str]]:
     """(kernel, specialization) pairs of a bundle, restricted to KERNEL[/SPECIALIZATION] words."""
-    known = [(kernel, spec) for kernel, specs in bundle.kernels().items() for spec in specs]
+    known = [
+        (kernel, spec)
+        for kernel, specs in bundle.kernels().items()
+        for spec in specs
+        if kernel != REPLAY  # a device's own loop, which recordings are checked with
+    ]
     found = []
     for name in names:
         kernel, slash, spec = name.partition("/")

@@ -11,7 +11,7 @@ from gristmill.store.files import write_atomic
 
 from .config import Config
 from .options import Choice
-from .plan import Compile, Plan, Trace, plan
+from .plan import Compile, Plan, Replay, Trace, plan
 from .sources import module_sources
 
 
@@ -25,7 +25,7 @@ def prepare_output(folder: Path, leave_alone: bool) -> None:
 
 
 def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, int]:
-    """The bundle's node, and how many nodes there are to look at."""
+    """The bundle's node, and how many files there are to make."""
     nodes = plan(choice, config)
     sources: dict[str, tuple[str, ...]] = {}
     for trace in nodes.traces:
@@ -35,8 +35,9 @@ def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, 
         _trace(env, trace, sources[module])
     for step in nodes.compiles:
         _compile(env, step)
-    bundle = _bundle(env, nodes)
-    return bundle, 2 * (len(nodes.traces) + len(nodes.compiles)) + 1
+    for loop in nodes.replays:
+        _replay(env, loop)
+    return _bundle(env, nodes), nodes.size
 
 
 def _value(env: Any, request: Any) -> Any:
@@ -64,9 +65,17 @@ def _compile(env: Any, step: Compile) -> None:
     env.Compile([step.artifact, step.manifest], [step.trace.ir, _value(env, request)])
 
 
+def _replay(env: Any, step: Replay) -> None:
+    request = {
+        "target": step.target.name,
+        "compiler": env["WORKSHOP"].compiler(step.target.backend),
+        "tools": step.tools,
+    }
+    env.Replay([step.artifact, step.manifest], [_value(env, request)])
+
+
 def _bundle(env: Any, nodes: Plan) -> Any:
-    files: list[str] = []
-    for step in nodes.compiles:
-        files += [step.artifact, step.manifest, step.trace.locs]
     rows = [[step.artifact, step.manifest, step.trace.locs] for step in nodes.compiles]
-    return env.Bundle(nodes.bundle, [*dict.fromkeys(files), _value(env, rows)])
+    rows += [[step.artifact, step.manifest, ""] for step in nodes.replays]
+    files = dict.fromkeys(name for row in rows for name in row if name)
+    return env.Bundle(nodes.bundle, [*files, _value(env, rows)])

@@ -2,6 +2,7 @@
 
     OUT/kir/KERNEL/SPEC[.BACKENDn].kir and .loc.json      one Trace each
     OUT/TARGET/KERNEL/SPEC[.n].{kir,so,spv} and .json     one Compile each
+    OUT/TARGET/replay.so and .json                        one Replay for each cpu target
     OUT/bundle.json                                       the Bundle
 
 A variant without constexprs of its own shares the trace of the plain specialization.
@@ -14,6 +15,9 @@ from dataclasses import dataclass
 
 from .config import Config, Constexprs, KernelRow, TargetRow
 from .options import Choice
+
+# Backends with a module `replay` that makes a target's replay loop.
+REPLAYED = ("cpu",)
 
 
 @dataclass(frozen=True)
@@ -54,12 +58,35 @@ class Compile:
 
 
 @dataclass(frozen=True)
+class Replay:
+    """The loop that replays recordings on a target, as an artifact of its own."""
+
+    target: TargetRow
+    tools: tuple[str, ...]
+    stem: str
+
+    @property
+    def artifact(self) -> str:
+        return self.stem + self.target.suffix
+
+    @property
+    def manifest(self) -> str:
+        return self.stem + ".json"
+
+
+@dataclass(frozen=True)
 class Plan:
-    """All nodes of a build. `compiles` are in the order of the bundle."""
+    """All nodes of a build. `compiles` are in the order of the bundle, `replays` follow."""
 
     traces: tuple[Trace, ...]
     compiles: tuple[Compile, ...]
+    replays: tuple[Replay, ...]
     bundle: str
+
+    @property
+    def size(self) -> int:
+        """How many files it makes."""
+        return 2 * (len(self.traces) + len(self.compiles) + len(self.replays)) + 1
 
 
 def plan(choice: Choice, config: Config) -> Plan:
@@ -81,7 +108,12 @@ def plan(choice: Choice, config: Config) -> Plan:
                             stem + (f".{n}" if n else ""),
                         )
                     )
-    return Plan(tuple(traces.values()), tuple(compiles), f"{choice.out}/bundle.json")
+    replays = tuple(
+        Replay(target, config.tools.get(target.backend, ()), f"{choice.out}/{target.name}/replay")
+        for target in choice.targets
+        if target.backend in REPLAYED
+    )
+    return Plan(tuple(traces.values()), tuple(compiles), replays, f"{choice.out}/bundle.json")
 
 
 def _variants(out: str, row: KernelRow, specialization: str, target: TargetRow) -> Iterator[Trace]:

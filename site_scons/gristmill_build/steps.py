@@ -220,6 +220,24 @@ def compile_ir(target: Any, source: Any, env: Any) -> None:
     write_all(target, (outputs["artifact"], outputs["manifest"]))
 
 
+@guarded
+def replay(target: Any, source: Any, env: Any) -> None:
+    """A request -> a target's replay loop and its manifest."""
+    shop: Workshop = env["WORKSHOP"]
+    request = json.loads(source[0].get_contents())
+    refuse_missing_tools(request["tools"], request["target"])
+    key = compile_key(b"replay loop", request["target"], {}, request["compiler"], request["tools"])
+    backend, _, arch = request["target"].partition("-")
+
+    def make() -> dict[str, bytes]:
+        step = f"gristmill.backends.{backend}.replay:replay_artifact"
+        blob, manifest = shop.run(step, arch, key)
+        return {"artifact": blob, "manifest": manifest.to_json().encode()}
+
+    outputs = shop.answer(key, ("artifact", "manifest"), backend, make)
+    write_all(target, (outputs["artifact"], outputs["manifest"]))
+
+
 def refuse_missing_tools(tools: list[str], target: str) -> None:
     for tool in tools:
         name, _, version = tool.partition(" ")

@@ -1,4 +1,4 @@
-"""The SCons tool: the builders Trace, Compile and Bundle."""
+"""The SCons tool: the builders Trace, Compile, Replay and Bundle."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def generate(env: Any) -> None:
     builders = {
         "Trace": steps.Step(steps.trace, "gristmill trace 1", _label("trace")),
         "Compile": steps.Step(steps.compile_ir, "gristmill compile 1", _label("compile")),
+        "Replay": steps.Step(steps.replay, "gristmill replay 1", _label("replay")),
         "Bundle": steps.Step(steps.bundle, "gristmill bundle 1", _label("bundle")),
     }
     for name, action in builders.items():

@@ -35,7 +35,7 @@ def test_every_specialization_is_built_for_every_default_target() -> None:
 def test_no_two_steps_write_the_same_file() -> None:
     nodes = plan.plan(options.choose({"target": "all"}, CONFIG), CONFIG)
     written = [p for t in nodes.traces for p in (t.ir, t.locs)]
-    written += [p for c in nodes.compiles for p in (c.artifact, c.manifest)]
+    written += [p for c in (*nodes.compiles, *nodes.replays) for p in (c.artifact, c.manifest)]
     assert len(written) == len(set(written))
 
 
@@ -45,3 +45,10 @@ def test_a_backend_that_uses_outside_tools_names_their_packages(backend: str) ->
     emit = importlib.import_module(f"gristmill.backends.{backend}.emit")
     assert bool(emit.digest_inputs()) == bool(CONFIG.tools[backend])
     assert backend in STAGES
+
+
+def test_a_bundle_for_a_cpu_holds_its_replay_loop() -> None:
+    nodes = plan.plan(options.choose({"target": "cpu,spirv"}, CONFIG), CONFIG)
+    assert [step.target.name for step in nodes.replays] == ["cpu-x86-64-v3", "cpu-x86-64-v4"]
+    for backend in plan.REPLAYED:
+        assert importlib.import_module(f"gristmill.backends.{backend}.replay").replay_artifact
