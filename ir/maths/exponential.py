@@ -47,7 +47,8 @@ def reduced(x: Term, shift: int = 0) -> tuple[Term, Term]:
     n, word = whole((x, LOG2_E), 2 * x.format.bias)
     if shift:
         word = word + shift
-    return n.fma(-low, n.fma(-high, x)), word
+    # The exact product stays apart from fma: a driver may gather n * high + n * low otherwise.
+    return n.fma(-low, x - n * high), word
 
 
 def exp_of_reduced(r: Term) -> Term:

@@ -46,9 +46,9 @@ def cbrt(x: Term) -> Term:
     """The cube root: an inverse root from the exponent, two or three steps, one exact residual."""
     form = x.format
     a = abs(x)
-    denormal = a < form.min_normal
-    up = form.pick(24, 54)
-    a = where(denormal, a * 2.0**up, a)
+    small = a < form.pick(2.0**-100, 2.0**-960)  # the residual would be denormal
+    up = int(form.pick(54, 114))
+    a = where(small, a * 2.0**up, a)
     y = _inverse_cbrt_guess(a)
     for _ in range(2 if form.mantissa == 23 else 3):
         d = 1.0 - a * y * y * y
@@ -57,7 +57,7 @@ def cbrt(x: Term) -> Term:
     square = dw.halves(t * t)
     rest = ((a - square.high * t) - square.low * t) * y * y * y
     root = t + t * (rest * rest.fma(2 / 9, 1 / 3))
-    root = where(denormal, root * 2.0 ** (-up // 3), root)
+    root = where(small, root * 2.0 ** (-up // 3), root)
     return where(abs(x) < math.inf, root, abs(x)).copysign(x)
 
 

@@ -44,7 +44,9 @@ def remainder(x: Term) -> tuple[Term, Term, Term]:
     """
     n, word = whole((x, 2 / math.pi))
     first, second, third, last = coefficients("half_pi", x)
-    exact = n.fma(-second, n.fma(-first, x))  # all are multiples of a bit that `exact` has room for
+    # Exact: both differences are multiples of a bit that they have room for. No fma, since a
+    # driver that takes it for a product and a sum may gather n * first + n * second.
+    exact = (x - n * first) - n * second
     part = n * third  # no rounding
     r = exact - part
     excess = n.fma(last, part - (exact - r))

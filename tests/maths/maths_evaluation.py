@@ -3,7 +3,8 @@
 It shares nothing with the interpreter, and does arithmetic in one of several ways (MODES):
 "unfused" computes fma as a product and a sum, "fused" with one rounding; "contracted" fuses in
 addition every product that feeds a sum or difference, as a compiler that may contract does;
-"loose" is unfused, with div off by up to 2.5 ulp and sqrt by up to 3 ulp, as Vulkan allows.
+"loose" is unfused, with div off by up to 2.5 ulp and sqrt by up to 3 ulp, as Vulkan allows, and
+"flushed" unfused with 0 for every denormal operand and result, as a device without them has it.
 """
 
 from __future__ import annotations
@@ -163,8 +164,13 @@ class Evaluation:
                 return _to_int(a[0], kind.storage) if to_int else a[0].astype(kind.storage)
             case "bitcast":
                 return np.asarray(a[0]).view(kind.storage)
+            case "fma" if self.mode in ("fused", "contracted"):
+                return _fma(*a)
             case "fma":
-                return a[0] * a[1] + a[2] if self.mode in ("unfused", "loose") else _fma(*a)
+                product = _flushed(self.mode, _flushed(self.mode, a[0]) * _flushed(self.mode, a[1]))
+                return _flushed(self.mode, product + _flushed(self.mode, a[2]))
+            case "add" | "sub" | "mul" | "div" | "sqrt" if kind.is_float and self.mode == "flushed":
+                return _flushed(self.mode, _OPS[op.name](*(_flushed(self.mode, v) for v in a)))
             case "div" | "sqrt" if self.mode == "loose":
                 return _off(_OPS[op.name](*a), 2.5 if op.name == "div" else 3.0)
             case "mul" if kind.is_float:
@@ -181,6 +187,13 @@ class Evaluation:
         if right is not None:
             return _fma(sign * right[0], right[1], a[0])
         return _OPS[op.name](*a)
+
+
+def _flushed(mode: str, a: Array) -> Array:
+    """The operand with 0 for denormals, in the mode of that name."""
+    if mode != "flushed" or a.dtype.kind != "f":
+        return a
+    return np.where(np.abs(a) < np.finfo(a.dtype).tiny, np.copysign(np.zeros_like(a), a), a)
 
 
 def _merge(condition: Array, yes: Array, no: Array) -> Array:

@@ -153,3 +153,21 @@ LOOSE = {
 def test_a_loose_division_costs_no_more_than_stated(op: str, rng: np.random.Generator) -> None:
     x = np.concatenate([_special(np.float32), swept_arguments(np.float32, FEW, rng)])
     _check(op, (x,), np.float32, "loose", bound(op, np.float32) + LOOSE.get(op, 0.0))
+
+
+@pytest.mark.parametrize("op", UNARY)
+def test_a_device_without_denormals_is_off_by_one_of_them_at_most(
+    op: str, rng: np.random.Generator
+) -> None:
+    x = np.concatenate([_special(np.float32), swept_arguments(np.float32, FEW, rng)])
+    x = x[(x == 0) | ~(np.abs(x) < np.finfo(np.float32).tiny)]
+    reference = single_reference(op, x)
+    got = evaluate(op, x, mode="flushed")
+    error = ulp_error(got, reference, np.float32)
+    with np.errstate(invalid="ignore"):
+        lost = np.abs(got - reference.high) <= 2.0**-126
+    error = np.where(lost, 0, error)
+    worst = int(np.argmax(error))
+    assert error[worst] <= bound(op, np.float32), (
+        f"{op}({float(x[worst])!r}): {error[worst]:.3g} ulp"
+    )
