@@ -76,7 +76,7 @@ _MATHS_UNARY = (
     ("tan", m.tan, 3.0, 3.0), ("asin", m.asin, 2.5, 2.5), ("acos", m.acos, 1.5, 1.5),
     ("atan", m.atan, 2.5, 2.5), ("sinh", m.sinh, 2.0, 2.0), ("cosh", m.cosh, 2.0, 2.0),
     ("tanh", m.tanh, 1.5, 1.5), ("asinh", m.asinh, 3.5, 3.5), ("acosh", m.acosh, 3.5, 3.5),
-    ("atanh", m.atanh, 4.0, 4.0), ("erf", m.erf, 2.0, 2.0), ("erfc", m.erfc, 4.0, 4.0),
+    ("atanh", m.atanh, 4.0, 4.0), ("erf", m.erf, 2.0, 2.0), ("erfc", m.erfc, 5.0, 5.0),
     ("cbrt", m.cbrt, 1.0, 1.0), ("gamma", m.gamma, 8.0, 8.0), ("lgamma", m.lgamma, 8.0, 8.0),
 )  # fmt: skip
 
