@@ -10,36 +10,16 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
-from .core import Kernel, Loc, Op, Param, Region, Value, walk
-from .dtypes import Access, DType, MemType, Space, Type, bool_
+from .core import Kernel, Loc, Op, Region, Value, walk
+from .dtypes import DType, MemType, Space, Type, bool_
 from .ops import ROWS, Effect, OpTypeError, infer
 from .uniformity import check_control
-from .verify_attrs import check_attrs, check_grid
+from .verify_attrs import check_attrs
+from .verify_header import HeaderChecker, VerifyError
 
 TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
 SUBGROUP_IDS = frozenset({"subgroup_id", "subgroup_lane", "num_subgroups"})
-FAST = ("approximate", "contract", "reassociate")
 MAX_DEPTH = 190  # of regions; the text form reads 200
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_WORD = re.compile(r"[\w.+-]+")
-
-
-class VerifyError(Exception):
-    """A kernel that is malformed: which, what is wrong, and the source place if it is known.
-
-    cause: the second place that the message speaks of (where control diverges).
-    """
-
-    def __init__(
-        self, kernel: str, message: str, loc: Loc | None = None, cause: Loc | None = None
-    ) -> None:
-        place = f"{loc}: " if loc else ""
-        also = f" (control diverges at {cause})" if cause else ""
-        super().__init__(f"{place}kernel {kernel}: {message}{also}")
-        self.kernel, self.message, self.loc, self.cause = kernel, message, loc, cause
-
-    def __reduce__(self) -> tuple[type[VerifyError], tuple[object, ...]]:
-        return VerifyError, (self.kernel, self.message, self.loc, self.cause)
 
 
 def verify(kernel: Kernel) -> None:
@@ -119,13 +99,15 @@ class _Verifier:
     def kernel_(self) -> None:
         k = self.k
         self.require(isinstance(k, Kernel), f"expected a Kernel, found {type(k).__name__}")
-        self.header()
+        checker = HeaderChecker(k)
+        checker.header()
         self.require(
             len(k.body.args) == len(k.params),
             f"{len(k.params)} parameters, but the body takes {len(k.body.args)} values",
         )
         for param, value in zip(k.params, k.body.args, strict=True):
-            self.param(param, value)
+            checker.param(param, value)
+            self.define(value, None)
         self.ops(k.body, "body", ("return",))
         uses = next((op for op in walk(k.body) if _uses_subgroups(op)), None)
         if uses is not None:
@@ -133,47 +115,6 @@ class _Verifier:
         for violation in check_control(k):
             cause = violation.cause.loc if violation.cause is not None else None
             self.fail(violation.message, violation.op.loc, cause)
-
-    def header(self) -> None:
-        k = self.k
-        self.require(bool(_NAME.fullmatch(k.name)), f"{k.name!r} is no name of a kernel")
-        self.require(
-            bool(_WORD.fullmatch(k.specialization)),
-            f"{k.specialization!r} is no name of a specialization",
-        )
-        whole = len(k.workgroup) == 3 and all(type(n) is int and n > 0 for n in k.workgroup)
-        self.require(whole, f"a workgroup has three positive sizes, found {k.workgroup}")
-        self.require(str(k.index) in ("i32", "i64"), f"the index type is i32 or i64, not {k.index}")
-        self.require(
-            list(k.fast) == sorted(set(k.fast) & set(FAST)),
-            f"fast is a sorted subset of {FAST}, found {k.fast}",
-        )
-        self.require(all(isinstance(s, str) for s in k.sites), "fault sites are messages")
-        if k.subgroup is not None:
-            power = (
-                type(k.subgroup) is int and k.subgroup > 0 and k.subgroup & (k.subgroup - 1) == 0
-            )
-            self.require(power, f"the subgroup size is a power of two, found {k.subgroup}")
-        if k.grid is not None:
-            good = len(k.grid) == 3 and all(check_grid(k, e) for e in k.grid)
-            self.require(good, f"the grid is not three expressions over the parameters: {k.grid}")
-
-    def param(self, param: Param, value: Value) -> None:
-        self.require(bool(_NAME.fullmatch(param.name)), f"{param.name!r} is no name of a parameter")
-        names = [p.name for p in self.k.params]
-        self.require(names.count(param.name) == 1, f"two parameters are called {param.name}")
-        kinds = ("buffer", "slot", "scalar")
-        self.require(param.kind in kinds, f"parameter {param.name} is of kind {param.kind!r}")
-        self.require(isinstance(param.dtype, DType), f"parameter {param.name} has no scalar type")
-        expected: Type = param.dtype
-        if param.is_memory:
-            access = param.access if param.kind == "buffer" else Access.READ
-            expected = MemType(Space.BUFFER, param.dtype, None, access)
-        self.require(
-            value.type == expected,
-            f"parameter {param.name} is {expected}, but its value is {value.type}",
-        )
-        self.define(value, None)
 
     def subgroups(self, op: Op) -> None:
         size = self.k.subgroup
@@ -392,3 +333,6 @@ def _types(types: Sequence[Type]) -> str:
 
 def _uses_subgroups(op: Op) -> bool:
     return ROWS[op.name].effect is Effect.CONVERGENT or op.name in SUBGROUP_IDS
+
+
+__all__ = ["VerifyError", "check_limits", "shared_bytes", "verify"]

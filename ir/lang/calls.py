@@ -146,7 +146,8 @@ def _print(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]
 def _breakpoint(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]) -> Entry:
     names, values = [], []
     for (number, name), entry in t.state.items():
-        if number == t.frame.number and isinstance(name, str) and isinstance(entry, Value):
+        ours = number == t.frame.number and isinstance(name, str) and name.isidentifier()
+        if ours and isinstance(entry, Value):
             names.append(name)
             values.append(entry)
     t.op(node, "breakpoint", tuple(values), {"names": tuple(names)})

@@ -13,7 +13,7 @@ import pytest
 
 from gristmill.ir.builder import Builder
 from gristmill.ir.core import Kernel, Loc, Op, Param, Region, Value, map_region, walk
-from gristmill.ir.dtypes import Access, MemType, Space, VectorType, bool_, f32, i32, u32
+from gristmill.ir.dtypes import Access, MemType, Space, VectorType, bool_, f16, f32, i32, u32
 from gristmill.ir.lang import (
     ReadWrite,
     barrier,
@@ -207,6 +207,15 @@ def test_malformed_kernels_are_refused(name: str) -> None:
     with pytest.raises(VerifyError) as caught:
         verify(bad)
     assert message in str(caught.value)
+
+
+def test_narrow_buffers_may_be_seen_as_words() -> None:
+    words = Value(0, MemType(Space.BUFFER, u32, None, Access.READWRITE))
+    k = Kernel("k", "s", (Param("y", "buffer", f16, Access.WRITE),), (1, 1, 1), i32,
+               Region((words,), (Op("return"),)))  # fmt: skip
+    verify(k)
+    with pytest.raises(VerifyError, match="parameter y is buffer<f32"):
+        verify(replace(k, params=(replace(k.params[0], dtype=f32),)))
 
 
 def test_random_damage_raises_nothing_but_verify_errors(rng: np.random.Generator) -> None:

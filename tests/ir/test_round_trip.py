@@ -1,0 +1,52 @@
+"""Print and parse are inverse on random kernels, and the verifier accepts what it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gristmill.ir.core import Kernel, renumber
+from gristmill.ir.text import ParseError, line_locs, parse_kernel, print_kernel
+from gristmill.ir.verify import verify
+from progen import Features, random_kernel
+
+WIDE = Features(i8=True, i16=True, i64=True, f16=True, bf16=True, f64=True, subgroup=8, faults=True)
+
+
+def random_one(seed: int) -> Kernel:
+    return random_kernel(np.random.default_rng(seed), WIDE).kernel
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_random_kernels_round_trip(seed: int) -> None:
+    kernel = random_one(seed)
+    text = print_kernel(kernel)
+    again = parse_kernel(text)
+    assert again == kernel
+    assert print_kernel(again) == text
+    assert renumber(kernel) == kernel
+    verify(again)
+
+
+def test_locations_follow_the_lines(rng: np.random.Generator) -> None:
+    kernel = parse_kernel(print_kernel(random_one(int(rng.integers(1 << 32)))), "a.kir")
+    for line, loc in line_locs(kernel).items():
+        assert (loc.file, loc.line) == ("a.kir", line)
+
+
+def test_damaged_text_gives_parse_errors_only(rng: np.random.Generator) -> None:
+    text = print_kernel(random_one(int(rng.integers(1 << 32))))
+    for _ in range(60):
+        at = int(rng.integers(len(text)))
+        damaged = text[:at] + str(rng.choice(list('{}()%:=,x9 \n"'))) + text[at + 1 :]
+        try:
+            verify(parse_kernel(damaged))
+        except ParseError:
+            continue
+        except Exception as error:
+            assert type(error).__name__ == "VerifyError", damaged  # noqa: PT017
+    with pytest.raises(ParseError):
+        parse_kernel(text[: len(text) // 2])
