@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.core import Op
+from ...ir.core import Op, bits_float
 from ...ir.dtypes import Type, VectorType, element_of, lanes_of
 from . import integer
 from .conversions import round_bf16
@@ -55,6 +55,7 @@ _GLSL_APPROXIMATE = {  # f32 and f16 only; legalize leaves them where the kernel
     "pow": Glsl.POW,
     "atan2": Glsl.ATAN2,
 }
+_LARGE = 2.0**126
 APPROXIMATE = frozenset(_GLSL_APPROXIMATE)
 
 
@@ -91,7 +92,28 @@ def negate(e: Emitter, op: Op) -> int:
 
 
 def divide(e: Emitter, op: Op) -> int:
-    return _float_result(e, op, e.ins(S.F_DIV, e.type(op.result.type), *e.operands(op)))
+    """a / b within 2.5 ulp for every divisor.
+
+    Vulkan promises that only for divisors up to 2**14 (f16) and 2**126 (f32), and NVIDIA's
+    quotients are 0 beyond: f16 divides as f32, and a larger f32 divisor is scaled down.
+    """
+    t, (a, b) = op.result.type, e.operands(op)
+    dtype, lanes, type_ = element_of(t), lanes_of(t), e.type(t)
+    if dtype.bits == 64 or "approximate" in e.kernel.fast:
+        return _float_result(e, op, e.ins(S.F_DIV, type_, a, b))
+    real = e.floats(32, lanes)
+    if dtype.name == "f16":
+        wide = (e.ins(S.F_CONVERT, real, v) for v in (a, b))
+        return e.ins(S.F_CONVERT, type_, e.ins(S.F_DIV, real, *wide))
+    known = e.constants.get(op.operands[1].id)
+    if known is not None and abs(bits_float(known, dtype)) <= _LARGE:
+        return _float_result(e, op, e.ins(S.F_DIV, real, a, b))
+    size = e.glsl(real, Glsl.F_ABS, b)
+    large = e.ins(S.F_ORD_GREATER_THAN, e.bools(lanes), size, e.float_const(_LARGE, 32, lanes))
+    quarter, one = (e.float_const(v, 32, lanes) for v in (0.25, 1.0))
+    scale = e.ins(S.SELECT, real, large, quarter, one)
+    quotient = e.ins(S.F_DIV, real, a, e.rounded(S.F_MUL, real, b, scale))
+    return _float_result(e, op, e.rounded(S.F_MUL, real, quotient, scale))
 
 
 def builtin(e: Emitter, op: Op) -> int:
