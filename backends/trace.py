@@ -48,7 +48,7 @@ def trace(
     Raises ir.lang.Diagnostic for wrong programs, TraceError for wrong requests.
     """
     loaded = load(sources, module)
-    function = getattr(loaded, kernel, None)
+    function: Any = getattr(loaded, kernel, None)
     if not _is_kernel(function):
         known = sorted(name for name, value in vars(loaded).items() if _is_kernel(value))
         raise TraceError(f"{loaded.__file__}: no kernel {kernel!r} (it has {', '.join(known)})")
