@@ -1,7 +1,7 @@
 """Compile jobs in worker processes, so that a crash of the compiler is an error of one kernel.
 
     with Pool(jobs=2) as pool:
-        blob, manifest = pool.run("gristmill.backends.compile:compile_kernel", text, target, options)
+        blob, manifest = pool.run("gristmill.backends.compile:compile_kernel", text, target)
 
 `run` may be called from any number of threads; at most `jobs` calls are at work, the others wait.
 Arguments and results travel by value. A worker is a fresh Python process (never a fork of the
@@ -67,9 +67,11 @@ class Pool:
             worker = self._take()
             finished = False
             try:
-                ok, value = worker.call((function, args), self._timeout if timeout is None else timeout)
+                ok, value = worker.call(
+                    (function, args), self._timeout if timeout is None else timeout
+                )
                 finished = True
-            except _WorkerEnded as ended:
+            except _WorkerEndedError as ended:
                 raise CompileError(*_subject(function, args), str(ended)) from None
             finally:
                 self._give_back(worker, finished)
@@ -111,7 +113,7 @@ class Pool:
         worker.end()
 
 
-class _WorkerEnded(Exception):
+class _WorkerEndedError(Exception):
     """The worker process is of no more use."""
 
 
@@ -121,7 +123,7 @@ class _Worker:
         environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         environment["PYTHONHASHSEED"] = "0"  # nothing may depend on the order of a set of strings
         self.served = 0
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gristmill.backends.worker", str(memory)],
             stdin=subprocess.PIPE,
@@ -167,20 +169,20 @@ class _Worker:
         while len(data) < size:
             left = deadline - time.monotonic()
             if left <= 0 or not poll.poll(left * 1000):
-                raise _WorkerEnded(f"the compiler process did not finish within {timeout:g} s")
+                raise _WorkerEndedError(f"the compiler process did not finish within {timeout:g} s")
             chunk = os.read(source, min(size - len(data), 1 << 20))
             if not chunk:
                 raise self._ended()
             data += chunk
         return bytes(data)
 
-    def _ended(self) -> _WorkerEnded:
+    def _ended(self) -> _WorkerEndedError:
         status = self._process.wait()
         if status < 0:
             how = f"signal {-status}, {signal.Signals(-status).name}"
         else:
             how = f"exit status {status}"
-        return _WorkerEnded(f"the compiler process ended ({how}){self._last_words()}")
+        return _WorkerEndedError(f"the compiler process ended ({how}){self._last_words()}")
 
     def _last_words(self) -> str:
         size = self._errors.seek(0, os.SEEK_END)
@@ -212,6 +214,10 @@ def _kill_all(workers: set[_Worker]) -> None:
 
 def _subject(function: str, args: tuple[Any, ...]) -> tuple[str, str]:
     """Kernel and target that a job is about, for its error."""
-    if len(args) >= 2 and all(isinstance(a, str) for a in args[:2]) and args[0].startswith("kernel "):
+    if (
+        len(args) >= 2
+        and all(isinstance(a, str) for a in args[:2])
+        and args[0].startswith("kernel ")
+    ):
         return " ".join(args[0].split("\n", 1)[0].split()[1:]), args[1]
     return function, "worker"

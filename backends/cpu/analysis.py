@@ -17,7 +17,12 @@ from .ids import id_shape
 from .shapes import GROUP, UNIFORM, VARYING, Kind, Shape, constant, full, join, under
 
 _UNIFORM_RESULTS = ("subgroup_reduce", "subgroup_ballot", "subgroup_any", "subgroup_all")
-_SHUFFLES = ("subgroup_shuffle", "subgroup_shuffle_xor", "subgroup_shuffle_up", "subgroup_shuffle_down")
+_SHUFFLES = (
+    "subgroup_shuffle",
+    "subgroup_shuffle_xor",
+    "subgroup_shuffle_up",
+    "subgroup_shuffle_down",
+)
 
 
 @dataclass
@@ -133,7 +138,11 @@ class _Walker:
         if name in _UNIFORM_RESULTS or name == "subgroup_broadcast":
             return UNIFORM
         if name in _SHUFFLES:
-            return UNIFORM if args[0].uniform or (name == _SHUFFLES[0] and args[1].uniform) else VARYING
+            return (
+                UNIFORM
+                if args[0].uniform or (name == _SHUFFLES[0] and args[1].uniform)
+                else VARYING
+            )
         if effect is not Effect.PURE:
             return VARYING
         return self.pure(op, value, args, dtype)
@@ -202,7 +211,9 @@ class _Walker:
         if counted:
             lo, hi = (r.of(v) for v in op.operands[:2])
             self.counter(op, lo, hi)
-            self.exit(op, Kind.VARYING if max(lo.kind, hi.kind) > Kind.UNIFORM else max(lo.kind, hi.kind))
+            self.exit(
+                op, Kind.VARYING if max(lo.kind, hi.kind) > Kind.UNIFORM else max(lo.kind, hi.kind)
+            )
         self.frames.append(_Frame(Kind.GROUP, op))
         if not counted:
             self.region(op.regions[0])

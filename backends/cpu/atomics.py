@@ -102,7 +102,8 @@ def _compare_and_swap(x: Lowering, kind: str, t: Ty, place: str, value: str) -> 
     """minimumNumber or maximumNumber with memory."""
     f, u = x.f, t.of(unsigned(t.dtype))
     was = f.alloca(u.text)
-    f.do(f"store {u.text} {f.value(f'load atomic {u.text}, ptr {place} monotonic, align {t.dtype.bytes}')}, ptr {was}")
+    seen = f.value(f"load atomic {u.text}, ptr {place} monotonic, align {t.dtype.bytes}")
+    f.do(f"store {u.text} {seen}, ptr {was}")
     head, done = f.label("swap"), f.label("swapped")
     f.block(head)
     bits = f.value(f"load {u.text}, ptr {was}")
@@ -179,5 +180,3 @@ def emit_assert(x: Lowering, op: Op) -> None:
     place = f.value(f"trunc i64 {f.value(f'and i64 {bit}, 31')} to i32")
     f.value(f"atomicrmw or ptr {word}, i32 {f.value(f'shl i32 1, {place}')} monotonic")
     f.block(fine)
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir.core import Op, Region, const_value
 from ...ir.dtypes import DType, element_of, lanes_of
 from ...ir.ops import ROWS, Effect
-from ..llvm.arithmetic import ELEMENTWISE, Unsupported
+from ..llvm.arithmetic import ELEMENTWISE, UnsupportedOpError
 from ..llvm.types import constant
 from . import atomics, control, memory, subgroup
 from .identity import emit_id
@@ -28,7 +28,8 @@ def emit_op(x: Lowering, op: Op) -> None:
         case "const":
             dtype = op.result.type
             bits = op.attr("bits")
-            assert isinstance(dtype, DType) and isinstance(bits, int)
+            assert isinstance(dtype, DType)
+            assert isinstance(bits, int)
             x.lanes.set(op.result, constant(bits, dtype))
         case "load":
             memory.emit_load(x, op)
@@ -92,7 +93,7 @@ def _elementwise(x: Lowering, op: Op) -> None:
             continue
         try:
             parts.append(x.arith.op(op.name, t, args, dtype, types, divisor, wraps))
-        except Unsupported as error:
+        except UnsupportedOpError as error:
             raise x.fail(op, str(error)) from error
     x.lanes.set(value, *parts)
 
@@ -100,7 +101,9 @@ def _elementwise(x: Lowering, op: Op) -> None:
 def _select(x: Lowering, op: Op, form: str, args: list[str]) -> str:
     t, condition = x.lanes.type_in(op.operands[1], form), op.operands[0]
     if lanes_of(condition.type) == 1 and x.lanes.form(condition) == SCALAR:
-        return x.f.value(f"select i1 {x.lanes.scalar(condition)}, {t.text} {args[1]}, {t.text} {args[2]}")
+        return x.f.value(
+            f"select i1 {x.lanes.scalar(condition)}, {t.text} {args[1]}, {t.text} {args[2]}"
+        )
     return x.f.value(f"select {t.wrap('i1')} {args[0]}, {t.text} {args[1]}, {t.text} {args[2]}")
 
 

@@ -76,7 +76,9 @@ def _leaves(region: Region, in_loop: bool) -> bool:
     return False
 
 
-def finish_arm(x: Lowering, op: Op, terminator: Op, results: Sequence[SlotGroup], mask: Mask) -> None:
+def finish_arm(
+    x: Lowering, op: Op, terminator: Op, results: Sequence[SlotGroup], mask: Mask
+) -> None:
     """End an arm: hand over its results, or leave."""
     if not x.f.open:
         return
@@ -139,7 +141,9 @@ def _cheap(op: Op) -> bool:
     ops = [o for r in op.regions for o in r.ops[:-1]]
     if len(ops) > _CHEAP or any(r.terminator.name != "yield" for r in op.regions):
         return False
-    return all(ROWS[o.name].effect is Effect.PURE and not o.regions and o.name not in _COSTLY for o in ops)
+    return all(
+        ROWS[o.name].effect is Effect.PURE and not o.regions and o.name not in _COSTLY for o in ops
+    )
 
 
 def _divergent(x: Lowering, op: Op) -> None:
@@ -227,7 +231,7 @@ def _both_arms(x: Lowering, op: Op) -> None:
         t = Ty(element_of(value.type), x.width)
         pairs = zip(x.lanes.parts(a, VECTOR), x.lanes.parts(b, VECTOR), strict=True)
         parts = [
-            x.f.value(f"select {x.masks.bools} {condition}, {t.text} {p}, {t.text} {q}") for p, q in pairs
+            x.f.value(f"select {x.masks.bools} {condition}, {t.text} {p}, {t.text} {q}")
+            for p, q in pairs
         ]
         x.lanes.set(value, *parts)
-

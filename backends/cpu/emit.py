@@ -1,7 +1,10 @@
 """From kernel IR to a shared object for a host CPU.
 
-The artifact exports `void NAME(const uint64_t *args, uint32_t first, uint32_t last, void *scratch)`:
-it runs the workgroups first .. last-1 (linear numbers) with the argument array of
+The artifact exports
+
+    void NAME(const uint64_t *args, uint32_t first, uint32_t last, void *scratch)
+
+which runs the workgroups first .. last-1 (linear numbers) with the argument array of
 `ir.abi.cpu_words`. `scratch` has the manifest's `scratch_bytes`, is aligned to 64 bytes and belongs
 to one call at a time. The code calls nothing outside itself.
 """
@@ -20,9 +23,12 @@ from .kernel import lanes_for, write_kernel
 from .lowering import LoweringError
 
 _NATIVE = frozenset(
-    "rsqrt sign copysign isnan isinf isfinite rint mul_high dot4 popcount clz ctz reverse_bits"
-    " subgroup_reduce subgroup_scan subgroup_shuffle_xor subgroup_shuffle_up"
-    " subgroup_shuffle_down subgroup_broadcast".split()
+    (
+        *("rsqrt", "sign", "copysign", "isnan", "isinf", "isfinite", "rint", "mul_high", "dot4"),
+        *("popcount", "clz", "ctz", "reverse_bits", "subgroup_reduce", "subgroup_scan"),
+        *("subgroup_shuffle_xor", "subgroup_shuffle_up", "subgroup_shuffle_down"),
+        "subgroup_broadcast",
+    )
 )
 
 

@@ -78,4 +78,3 @@ def local(x: Lowering, dim: int) -> str:
     if dim == 2 or (dim == 0 and (wy, wz) == (1, 1)):
         return start
     return x.f.value(f"urem {t.text} {start}, {t.const(size)}")
-

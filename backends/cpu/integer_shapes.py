@@ -10,9 +10,7 @@ from .shapes import MAX_ALIGN, Kind, Shape, full, within
 Range = tuple[int, int]
 
 
-def integer_op(
-    name: str, dtype: DType, args: Sequence[Shape], lanes: int
-) -> tuple[Shape, bool]:
+def integer_op(name: str, dtype: DType, args: Sequence[Shape], lanes: int) -> tuple[Shape, bool]:
     """The shape of an integer op's result, and whether an add, sub or mul cannot wrap."""
     kind = _kind(name, dtype, args, lanes)
     exact = _range(name, args, dtype)
@@ -43,7 +41,7 @@ def _kind(name: str, dtype: DType, args: Sequence[Shape], lanes: int) -> Kind:
     a, b = args
     if name == "add" and min(a.kind, b.kind) <= Kind.UNIFORM:
         return Kind.CONSECUTIVE
-    if not a.kind == Kind.CONSECUTIVE or not b.uniform:
+    if a.kind != Kind.CONSECUTIVE or not b.uniform:
         return Kind.VARYING
     by = _value(b)
     if name == "sub":
@@ -83,8 +81,8 @@ def _align(name: str, args: Sequence[Shape]) -> int:
 
 
 def _range(name: str, args: Sequence[Shape], dtype: DType) -> Range | None:
-    spans = [a.range for a in args]
-    if any(s is None for s in spans):
+    spans = [a.range for a in args if a.range is not None]
+    if len(spans) < len(args) or not spans:
         return None
     (al, ah), (bl, bh) = (*spans, (0, 0))[:2]
     match name:

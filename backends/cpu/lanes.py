@@ -59,7 +59,9 @@ class Lanes:
         """A uniform value, or the base of a consecutive one."""
         held = self.held[value.id]
         if held.form == VECTOR:
-            raise AssertionError(f"value %{value.id} ({value.hint}) varies where a scalar is needed")
+            raise AssertionError(
+                f"value %{value.id} ({value.hint}) varies where a scalar is needed"
+            )
         return held.parts[part]
 
     def vector(self, value: Value, part: int = 0) -> str:

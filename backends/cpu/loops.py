@@ -78,10 +78,13 @@ def partly_left(x: Lowering, region: Region, divergent: bool = False) -> bool:
             inner = divergent or x.analysis.kind(op.operands[0]) > Kind.UNIFORM
             if any(partly_left(x, r, inner) for r in op.regions):
                 return True
-        if op.name in ("for", "while") and any(o.name == "return" for o in walk(op.regions[-1])):
-            if divergent or x.analysis.masked(op):
-                return True
+        if op.name in ("for", "while") and (divergent or x.analysis.masked(op)) and _returns(op):
+            return True
     return False
+
+
+def _returns(op: Op) -> bool:
+    return any(o.name == "return" for o in walk(op.regions[-1]))
 
 
 class _Loop:
@@ -119,7 +122,9 @@ class _Loop:
     def can_run_unmasked(self) -> bool:
         x = self.x
         lo = x.analysis.of(self.op.operands[0])
-        leaving = partly_left(x, self.body) or any(o.name in ("break", "return") for o in walk(self.body))
+        leaving = partly_left(x, self.body) or any(
+            o.name in ("break", "return") for o in walk(self.body)
+        )
         small = sum(1 for _ in walk(self.body)) <= _TWICE
         return x.mask is None and lo.uniform and not leaving and small
 
@@ -129,7 +134,9 @@ class _Loop:
         dtype = Ty(self.op.operands[1].type).dtype  # type: ignore[arg-type]
         v, sign = Ty(dtype, x.width), "s" if dtype.is_signed else "u"
         least = f.call(
-            f"llvm.vector.reduce.{sign}min.{v.suffix}", Ty(dtype).text, (v.text, x.lanes.vector(self.op.operands[1]))
+            f"llvm.vector.reduce.{sign}min.{v.suffix}",
+            Ty(dtype).text,
+            (v.text, x.lanes.vector(self.op.operands[1])),
         )
         head, inside, latch, done = (f.label(w) for w in ("full", "whole", "step", "rest"))
         f.block(head)
@@ -137,7 +144,9 @@ class _Loop:
         f.branch_if(f.value(f"icmp {sign}lt {Ty(dtype).text} {count}, {least}"), inside, done)
         f.block(inside)
         saved = dict(x.lanes.held)
-        self.iteration(Scope(latch, done, op=self.op, carried=self.carried, results=self.results), latch)
+        self.iteration(
+            Scope(latch, done, op=self.op, carried=self.carried, results=self.results), latch
+        )
         self.advance()
         f.branch(head)
         x.lanes.held = saved
@@ -147,7 +156,13 @@ class _Loop:
 
     def run(self) -> None:
         x, f, mask = self.x, self.f, self.x.mask
-        scope = Scope(f.label("latch"), f.label("exit"), op=self.op, carried=self.carried, results=self.results)
+        scope = Scope(
+            f.label("latch"),
+            f.label("exit"),
+            op=self.op,
+            carried=self.carried,
+            results=self.results,
+        )
         if self.has_leaves():
             scope.alive = f.alloca(x.masks.type)
         if self.masked:
@@ -251,4 +266,3 @@ class _Loop:
             if carried is not result:
                 control.define(self.x, value, carried)
                 control.assign(self.x, result, value, mask)
-

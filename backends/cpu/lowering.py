@@ -154,11 +154,14 @@ def allocate(x: Lowering, region: Region, phased: bool) -> None:
         if op.name != "alloc":
             continue
         type_ = op.result.type
-        assert isinstance(type_, MemType) and type_.count is not None
+        assert isinstance(type_, MemType)
+        assert type_.count is not None
         size = type_.count * type_.element.bytes
         if type_.space is Space.WORKGROUP:
             at = x.scratch.take(size)
-            x.memory[op.result.id] = Memory(type_, x.f.value(f"getelementptr i8, ptr %scratch, i64 {at}"))
+            x.memory[op.result.id] = Memory(
+                type_, x.f.value(f"getelementptr i8, ptr %scratch, i64 {at}")
+            )
             continue
         size *= x.width
         if phased:
@@ -191,4 +194,3 @@ def per_subgroup(x: Lowering, at: int, stride: int) -> str:
     offset = x.f.value(f"mul nuw nsw i64 {wide}, {stride}")
     base = x.f.value(f"getelementptr i8, ptr %scratch, i64 {at}")
     return x.f.value(f"getelementptr i8, ptr {base}, i64 {offset}")
-

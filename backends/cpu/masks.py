@@ -68,4 +68,6 @@ class Masks:
         """`new` in active lanes, `old` in the others."""
         if mask is None:
             return new
-        return self.f.value(f"select {self.bools} {self.to_bools(mask)}, {type_} {new}, {type_} {old}")
+        return self.f.value(
+            f"select {self.bools} {self.to_bools(mask)}, {type_} {new}, {type_} {old}"
+        )

@@ -50,10 +50,11 @@ def emit_alloc(x: Lowering, op: Op) -> None:
     assert memory.type.count is not None
     f, size = x.f, memory.type.count * memory.type.element.bytes * x.width
     base, step = pointer_of(x, memory), memory.type.element.bytes * x.width
+    align = min(step, 64)
     if memory.type.count <= 16:
         for at in range(0, size, step):
             place = f.value(f"getelementptr i8, ptr {base}, i64 {at}")
-            f.do(f"store <{step} x i8> zeroinitializer, ptr {place}, align {min(step, 64) & -min(step, 64)}")
+            f.do(f"store <{step} x i8> zeroinitializer, ptr {place}, align {align}")
         return
     counter = f.alloca("i64")
     f.do(f"store i64 0, ptr {counter}")
@@ -61,7 +62,7 @@ def emit_alloc(x: Lowering, op: Op) -> None:
     f.block(head)
     at = f.value(f"load i64, ptr {counter}")
     place = f.value(f"getelementptr i8, ptr {base}, i64 {at}")
-    f.do(f"store <{step} x i8> zeroinitializer, ptr {place}, align {min(step, 64) & -min(step, 64)}")
+    f.do(f"store <{step} x i8> zeroinitializer, ptr {place}, align {align}")
     following = f.value(f"add nuw nsw i64 {at}, {step}")
     f.do(f"store i64 {following}, ptr {counter}")
     more = f.value(f"icmp ult i64 {following}, {size}")
@@ -79,11 +80,25 @@ def index64(x: Lowering, value: Value, depth: int = _WALK) -> str:
     op, dtype = x.defs.get(value.id), Ty(value.type).dtype  # type: ignore[arg-type]
     text = x.lanes.scalar(value)
     if not text.startswith("%"):
-        return text if dtype.is_signed or not text.startswith("-") else str(int(text) + (1 << dtype.bits))
+        return (
+            text
+            if dtype.is_signed or not text.startswith("-")
+            else str(int(text) + (1 << dtype.bits))
+        )
     if dtype.bits == 64:
         return text
-    known = all(v.id in x.lanes.held and x.lanes.held[v.id].form != VECTOR for v in op.operands) if op else False
-    if op and known and depth and value.id in x.analysis.no_wrap and op.name in ("add", "sub", "mul"):
+    known = (
+        all(v.id in x.lanes.held and x.lanes.held[v.id].form != VECTOR for v in op.operands)
+        if op
+        else False
+    )
+    if (
+        op
+        and known
+        and depth
+        and value.id in x.analysis.no_wrap
+        and op.name in ("add", "sub", "mul")
+    ):
         a, b = (index64(x, v, depth - 1) for v in op.operands)
         return x.f.value(f"{op.name} i64 {a}, {b}")
     if dtype.is_signed:
@@ -136,7 +151,9 @@ class _Access:
         t = Ty(dtype, x.width)
         at, wide = x.lanes.vector(self.index), f"<{x.width} x i64>"
         scale, offset = self.count * self.memory.stride, part * self.memory.stride
-        if dtype.bits < 64 and (scale > 1 or self.private or not dtype.is_signed or dtype.bits < 32):
+        if dtype.bits < 64 and (
+            scale > 1 or self.private or not dtype.is_signed or dtype.bits < 32
+        ):
             at = f.value(f"{'sext' if dtype.is_signed else 'zext'} {t.text} {at} to {wide}")
             type_ = wide
         else:
@@ -171,9 +188,7 @@ class _Access:
             return f.value(f"load {self.vector}, ptr {place}, align {self.bytes}")
         mask = x.masks.to_bools(x.mask)
         name = f"llvm.masked.load.v{x.width}{_mangled(self.element)}.p0"
-        f.declarations[name] = (
-            f"declare {self.vector} @{name}(ptr, {x.masks.bools}, {self.vector})"
-        )
+        f.declarations[name] = f"declare {self.vector} @{name}(ptr, {x.masks.bools}, {self.vector})"
         return f.value(
             f"call {self.vector} @{name}(ptr align {self.bytes} {place}, "
             f"{x.masks.bools} {mask}, {self.vector} zeroinitializer)"
@@ -246,7 +261,9 @@ class _Access:
             joined = [f.value(f"shufflevector {whole} {a}, {whole} {b}, {mask}") for a, b in pairs]
             size *= 2
         whole = f"<{size} x {self.element}>"
-        lanes = ", ".join(f"i32 {part * width + lane}" for lane in range(width) for part in range(n))
+        lanes = ", ".join(
+            f"i32 {part * width + lane}" for lane in range(width) for part in range(n)
+        )
         order = f"<{size} x i32> <{lanes}>"
         block = f.value(f"shufflevector {whole} {joined[0]}, {whole} poison, {order}")
         f.do(f"store {whole} {block}, ptr {self.place(0)}, align {self.bytes}")

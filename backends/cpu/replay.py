@@ -19,7 +19,10 @@ from .emit import find_arch
 _LOOP = """
 %command = type {{ ptr, ptr, i32, i32, i64 }}
 
-define i32 @{entry}(ptr noalias readonly %commands, i32 %count, ptr %control, ptr %scratch, i32 %workers, i64 %budget) nounwind "no-builtins" {{
+define i32 @{entry}(
+    ptr noalias readonly %commands, i32 %count, ptr %control, ptr %scratch, i32 %workers,
+    i64 %budget
+) nounwind "no-builtins" {{
 entry:
   %alone = icmp eq i32 %workers, 1
   br i1 %alone, label %solo.head, label %look

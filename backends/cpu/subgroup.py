@@ -65,10 +65,9 @@ def _reduce(x: Lowering, op: Op, value: str) -> str:
     value, width = _masked(x, kind, value, Ty(dtype, x.width)), x.width
     while width > 1:
         t, half = Ty(dtype, width), width // 2
-        low, high = (
-            f.value(f"shufflevector {t.text} {value}, {t.text} poison, <{half} x i32> <{_range(a, a + half)}>")
-            for a in (0, half)
-        )
+        pieces = (f"<{half} x i32> <{_range(a, a + half)}>" for a in (0, half))
+        whole = f"{t.text} {value}, {t.text} poison"
+        low, high = (f.value(f"shufflevector {whole}, {piece}") for piece in pieces)
         value, width = x.arith.op(kind, Ty(dtype, half), [low, high], dtype), half
     return f.value(f"extractelement {Ty(dtype, 1).text} {value}, i64 0")
 
@@ -78,7 +77,7 @@ def _range(a: int, b: int) -> str:
 
 
 def _scan(x: Lowering, op: Op, value: str) -> str:
-    kind, dtype, f = str(op.attr("kind")), element_of(op.operands[0].type), x.f
+    kind, dtype = str(op.attr("kind")), element_of(op.operands[0].type)
     t = Ty(dtype, x.width)
     value = _masked(x, kind, value, t)
     neutral = t.const(identity(kind, dtype))
@@ -99,7 +98,9 @@ def _scan(x: Lowering, op: Op, value: str) -> str:
 def _moved(x: Lowering, value: str, fill: str, t: Ty, step: int) -> str:
     """The value of lane own - step; `fill` in the first lanes."""
     lanes = ", ".join(f"i32 {n - step if n >= step else x.width + n}" for n in range(x.width))
-    return x.f.value(f"shufflevector {t.text} {value}, {t.text} {fill}, <{x.width} x i32> <{lanes}>")
+    return x.f.value(
+        f"shufflevector {t.text} {value}, {t.text} {fill}, <{x.width} x i32> <{lanes}>"
+    )
 
 
 def _ballot(x: Lowering, op: Op) -> None:
@@ -127,8 +128,12 @@ def _shuffle(x: Lowering, op: Op) -> None:
     parts = [x.lanes.vector(source, n) for n in range(count)]
     if x.lanes.form(op.result) == SCALAR:  # one lane for all
         t = Ty(dtype, x.width)
-        at = _wrapped(x, x.lanes.scalar(lane) if x.lanes.form(lane) == SCALAR else _first(x, lane), lane)
-        x.lanes.set(op.result, *(x.f.value(f"extractelement {t.text} {p}, i64 {at}") for p in parts))
+        at = _wrapped(
+            x, x.lanes.scalar(lane) if x.lanes.form(lane) == SCALAR else _first(x, lane), lane
+        )
+        x.lanes.set(
+            op.result, *(x.f.value(f"extractelement {t.text} {p}, i64 {at}") for p in parts)
+        )
         return
     number = _constant(x, lane)
     if number is not None:
@@ -205,8 +210,10 @@ def _permute(x: Lowering, part: str, dtype: DType, index: str) -> str:
     scalar = Ty(dtype).text
     pointers = f.value(f"getelementptr {scalar}, ptr {block}, <{width} x i32> {index}")
     name = f"llvm.masked.gather.{t.suffix}.v{width}p0"
-    args = (f"<{width} x ptr>", f"align {dtype.bytes} {pointers}"), (x.masks.bools, "splat (i1 true)")
+    args = (
+        (f"<{width} x ptr>", f"align {dtype.bytes} {pointers}"),
+        (x.masks.bools, "splat (i1 true)"),
+    )
     f.declarations[name] = f"declare {t.text} @{name}(<{width} x ptr>, {x.masks.bools}, {t.text})"
     given = ", ".join(f"{a} {b}" for a, b in args)
     return f.value(f"call {t.text} @{name}({given}, {t.text} zeroinitializer)")
-

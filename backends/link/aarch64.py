@@ -17,7 +17,7 @@ _LOAD_STORE = {278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # LDST{8,16,32,64,128}_A
 
 
 def relocate(data: bytearray, offset: int, kind: int, target: int, place: int) -> None:
-    """Fill in the field of relocation `kind` for `target` (symbol plus addend) at `data[offset]`."""
+    """Fill in the field that `kind` names for `target` (symbol plus addend) at `data[offset]`."""
     size = 8 if kind == R_PREL64 else 4
     if offset + size > len(data):
         raise LinkError(f"relocation at {offset} of a section of {len(data)} bytes")

@@ -132,7 +132,9 @@ class _Reader:
     def bytes_of(self, header: tuple[int, ...]) -> bytes:
         start, size = header[4], header[5]
         if start + size > len(self.blob):
-            raise LinkError(f"section at {start}..{start + size} of an object of {len(self.blob)} bytes")
+            raise LinkError(
+                f"section at {start}..{start + size} of an object of {len(self.blob)} bytes"
+            )
         return self.blob[start : start + size]
 
     def string(self, table: int, offset: int) -> str:
@@ -143,7 +145,12 @@ class _Reader:
         return data[offset:end].decode()
 
     def section(self, header: tuple[int, ...]) -> Section | None:
-        name, kind, flags, size = self.string(self.names, header[0]), header[1], header[2], header[5]
+        name, kind, flags, size = (
+            self.string(self.names, header[0]),
+            header[1],
+            header[2],
+            header[5],
+        )
         if name == ".note.GNU-stack" and flags & SHF_EXECINSTR:
             raise LinkError("the object asks for an executable stack")
         if not flags & SHF_ALLOC or not size:

@@ -1,6 +1,8 @@
 """Laying out and writing the shared object.
 
-    R   headers, .hash, .dynsym, .dynstr, read-only data     RX  code     RW, then read-only  .dynamic
+    R   headers, .hash, .dynsym, .dynstr, read-only data
+    RX  code
+    RW  .dynamic, read-only once it is loaded
 
 The loader of older C libraries writes addresses into `.dynamic`, so that alone lies in a writable
 segment, which PT_GNU_RELRO closes before any kernel can run. File offsets are dense; addresses
@@ -30,7 +32,9 @@ def link(blob: bytes, exports: Sequence[str] | None = None) -> bytes:
     symbols = _exported(obj)
     names = sorted(s.name for s in symbols)
     if exports is not None and names != sorted(exports):
-        raise LinkError(f"the object defines {', '.join(names)}; expected {', '.join(sorted(exports))}")
+        raise LinkError(
+            f"the object defines {', '.join(names)}; expected {', '.join(sorted(exports))}"
+        )
     return _Image(obj, symbols).write()
 
 
@@ -38,7 +42,9 @@ def _exported(obj: ObjectFile) -> list[Symbol]:
     found = []
     for symbol in obj.symbols[1:]:
         if symbol.section == elf.SHN_UNDEF:
-            raise LinkError(f"undefined symbol {symbol.name}: a kernel calls nothing outside itself")
+            raise LinkError(
+                f"undefined symbol {symbol.name}: a kernel calls nothing outside itself"
+            )
         if symbol.section == elf.SHN_COMMON:
             raise LinkError(f"common symbol {symbol.name}: kernels have no writable data")
         if symbol.binding == elf.STB_LOCAL or symbol.visibility:
@@ -115,7 +121,9 @@ class _Image:
                 # The loader protects whole pages of the size in use: fill the largest one.
                 address = align_up(address, page)
             size = offset - start
-            programs.append((elf.PT_LOAD, protection, start, base, base, size, address - base, page))
+            programs.append(
+                (elf.PT_LOAD, protection, start, base, base, size, address - base, page)
+            )
         d, relro = self.dynamic, programs[-1]
         at = (d.offset, d.address, d.address, len(d.data), len(d.data))
         programs.append((elf.PT_DYNAMIC, elf.PF_R | elf.PF_W, *at, 8))
@@ -164,7 +172,16 @@ class _Image:
         for s in self.sections:
             kind, link_, info, entry = kinds.get(s.name, (elf.SHT_PROGBITS, 0, 0, 0))
             headers += elf.SHDR.pack(
-                len(names), kind, s.flags, s.address, s.offset, len(s.data), link_, info, s.align, entry
+                len(names),
+                kind,
+                s.flags,
+                s.address,
+                s.offset,
+                len(s.data),
+                link_,
+                info,
+                s.align,
+                entry,
             )
             names += s.name.encode() + b"\0"
         own = len(names)

@@ -21,15 +21,15 @@ _ROUND = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven
 _SIGN_OPS = ("neg", "abs", "copysign")
 _FLAGS = {"contract": "contract", "reassociate": "reassoc", "approximate": "afn arcp"}
 
-ELEMENTWISE = frozenset(
-    [*_INT, *_FLOAT, *_COMPARE, *_ROUND, *_SIGN_OPS]
-    + ["sign", "min", "max", "floordiv", "mod", "not", "shl", "shr", "popcount", "clz", "ctz"]
-    + ["reverse_bits", "mul_high", "dot4", "rsqrt", "fma", "select", "convert", "bitcast"]
-    + ["isnan", "isinf", "isfinite"]
+_OTHERS = (
+    *("sign", "min", "max", "floordiv", "mod", "not", "shl", "shr", "popcount", "clz", "ctz"),
+    *("reverse_bits", "mul_high", "dot4", "rsqrt", "fma", "select", "convert", "bitcast"),
+    *("isnan", "isinf", "isfinite"),
 )
+ELEMENTWISE = frozenset((*_INT, *_FLOAT, *_COMPARE, *_ROUND, *_SIGN_OPS, *_OTHERS))
 
 
-class Unsupported(Exception):
+class UnsupportedOpError(Exception):
     """An op that a target has no code for."""
 
 
@@ -61,9 +61,15 @@ class Arithmetic:
         if name == "bitcast":
             return self.converter.bits(args[0], t, result)
         if t.dtype.is_float:
-            return self._narrow_float(name, t, args) if t.dtype.bits == 16 else self._float(name, t, args)
+            return (
+                self._narrow_float(name, t, args)
+                if t.dtype.bits == 16
+                else self._float(name, t, args)
+            )
         if name in _INT:
-            return self.f.value(f"{_INT[name]} {wraps + ' ' if wraps else ''}{t.text} {args[0]}, {args[1]}")
+            return self.f.value(
+                f"{_INT[name]} {wraps + ' ' if wraps else ''}{t.text} {args[0]}, {args[1]}"
+            )
         if name in _COMPARE:
             return self._compare(name, t, args)
         return self._int(name, t, args, types, divisor)
@@ -88,9 +94,13 @@ class Arithmetic:
             case "mul_high":
                 return integer.mul_high(f, t, a, args[1])
             case "dot4":
-                return integer.dot4(f, t, a, args[1], args[2], (types[0].is_signed, types[1].is_signed))
+                return integer.dot4(
+                    f, t, a, args[1], args[2], (types[0].is_signed, types[1].is_signed)
+                )
             case "not":
-                return f.value(f"xor {t.text} {a}, {t.literal('true') if t.dtype.is_bool else t.const(-1)}")
+                return f.value(
+                    f"xor {t.text} {a}, {t.literal('true') if t.dtype.is_bool else t.const(-1)}"
+                )
             case "neg":
                 return f.value(f"sub {t.text} {t.const(0)}, {a}")
             case "abs":
@@ -102,7 +112,7 @@ class Arithmetic:
             case "min" | "max":
                 intrinsic = f"llvm.{'s' if t.dtype.is_signed else 'u'}{name}.{t.suffix}"
                 return f.call(intrinsic, t.text, (t.text, a), (t.text, args[1]))
-        raise Unsupported(f"no code for op {name} on {t.dtype}")
+        raise UnsupportedOpError(f"no code for op {name} on {t.dtype}")
 
     def _float(self, name: str, t: Ty, args: Sequence[str]) -> str:
         f = self.f
@@ -135,8 +145,10 @@ class Arithmetic:
             case "isinf" | "isfinite":
                 size = f.call(f"llvm.fabs.{t.suffix}", t.text, (t.text, args[0]))
                 infinity = t.const(0x7F800000 if t.dtype == f32 else 0x7FF << 52)
-                return f.value(f"fcmp {'oeq' if name == 'isinf' else 'olt'} {t.text} {size}, {infinity}")
-        raise Unsupported(f"no code for op {name} on {t.dtype}")
+                return f.value(
+                    f"fcmp {'oeq' if name == 'isinf' else 'olt'} {t.text} {size}, {infinity}"
+                )
+        raise UnsupportedOpError(f"no code for op {name} on {t.dtype}")
 
     def minmax(self, name: str, t: Ty, a: str, b: str) -> str:
         """minimumNumber or maximumNumber; the sign of a zero is open."""
@@ -160,7 +172,9 @@ class Arithmetic:
         if self.native_fma:
             return self.f.call(f"llvm.fma.{t.suffix}", t.text, *((t.text, a) for a in args))
         if t.dtype == f64:
-            raise Unsupported("fused multiply-add of f64: this level has no such instruction")
+            raise UnsupportedOpError(
+                "fused multiply-add of f64: this level has no such instruction"
+            )
         return self._fma_through_f64(t, args)
 
     def _fma_through_f64(self, t: Ty, args: Sequence[str]) -> str:
@@ -176,12 +190,16 @@ class Arithmetic:
         w = d.of(u64)
         word = self.converter.bits(s, d, w.dtype)
         inexact = f.value(f"fcmp one {d.text} {error}, {d.const(0)}")  # false for inf and NaN
-        even = f.value(f"icmp eq {w.text} {f.value(f'and {w.text} {word}, {w.const(1)}')}, {w.const(0)}")
+        even = f.value(
+            f"icmp eq {w.text} {f.value(f'and {w.text} {word}, {w.const(1)}')}, {w.const(0)}"
+        )
         move = f.value(f"and {w.wrap('i1')} {inexact}, {even}")
         up = f.value(f"fcmp ogt {d.text} {error}, {d.const(0)}")
         positive = f.value(f"fcmp ogt {d.text} {s}, {d.const(0)}")
         inward = f.value(f"xor {w.wrap('i1')} {up}, {positive}")
-        step = f.value(f"select {w.wrap('i1')} {inward}, {w.text} {w.const(-1)}, {w.text} {w.const(1)}")
+        step = f.value(
+            f"select {w.wrap('i1')} {inward}, {w.text} {w.const(-1)}, {w.text} {w.const(1)}"
+        )
         step = f.value(f"select {w.wrap('i1')} {move}, {w.text} {step}, {w.text} {w.const(0)}")
         odd = self.converter.bits(f.value(f"add {w.text} {word}, {step}"), w, f64)
         return f.value(f"fptrunc {d.text} {odd} to {t.text}")
@@ -213,4 +231,3 @@ class Arithmetic:
         a, b, c = (f.value(f"fpext {s.text} {x} to {d.text}") for x in operands)
         total = f.value(f"fadd {d.text} {f.value(f'fmul {d.text} {a}, {b}')}, {c}")
         return self.converter.convert(total, d, t.dtype)
-

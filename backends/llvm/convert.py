@@ -60,7 +60,9 @@ class Converter:
         if dtype.is_int:
             return self.f.value(f"zext {t.text} {a} to {to.text}")
         one = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF << 52}[dtype.name]
-        return self.f.value(f"select {t.text} {a}, {to.text} {to.const(one)}, {to.text} {to.const(0)}")
+        return self.f.value(
+            f"select {t.text} {a}, {to.text} {to.const(one)}, {to.text} {to.const(0)}"
+        )
 
     def _int_to_int(self, a: str, t: Ty, dtype: DType) -> str:
         if dtype.bits == t.dtype.bits:
@@ -89,7 +91,9 @@ class Converter:
         big = f.value(f"icmp uge {t.text} {magnitude}, {t.const(1 << 53)}")
         low = f.value(f"and {t.text} {magnitude}, {t.const(0x7FF)}")
         any_ = f.value(f"icmp ne {t.text} {low}, {t.const(0)}")
-        bit = f.value(f"select {t.wrap('i1')} {any_}, {t.text} {t.const(0x800)}, {t.text} {t.const(0)}")
+        bit = f.value(
+            f"select {t.wrap('i1')} {any_}, {t.text} {t.const(0x800)}, {t.text} {t.const(0)}"
+        )
         high = f.value(f"and {t.text} {magnitude}, {t.const(~0x7FF)}")
         kept = f.value(f"or {t.text} {high}, {bit}")
         value = f.value(f"select {t.wrap('i1')} {big}, {t.text} {kept}, {t.text} {magnitude}")

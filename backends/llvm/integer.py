@@ -87,7 +87,9 @@ def shift(f: Function, t: Ty, left: bool, a: str, n: str) -> str:
 
 def bit_op(f: Function, t: Ty, name: str, a: str) -> str:
     """popcount, clz, ctz or reverse_bits."""
-    intrinsic = {"popcount": "ctpop", "clz": "ctlz", "ctz": "cttz", "reverse_bits": "bitreverse"}[name]
+    intrinsic = {"popcount": "ctpop", "clz": "ctlz", "ctz": "cttz", "reverse_bits": "bitreverse"}[
+        name
+    ]
     args = [(t.text, a)]
     if name in ("clz", "ctz"):
         args.append(("i1", "false"))

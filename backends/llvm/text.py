@@ -72,7 +72,9 @@ class Function:
         self._lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
         self.open = False
 
-    def switch(self, type_: str, value: str, default: str, cases: Sequence[tuple[int, str]]) -> None:
+    def switch(
+        self, type_: str, value: str, default: str, cases: Sequence[tuple[int, str]]
+    ) -> None:
         """End the block with a jump by value."""
         table = " ".join(f"{type_} {n}, label %{label}" for n, label in cases)
         self._lines.append(f"  switch {type_} {value}, label %{default} [ {table} ]")

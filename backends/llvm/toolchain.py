@@ -79,4 +79,7 @@ def versions() -> tuple[str, ...]:
     import llvmlite
     from llvmlite import binding
 
-    return (f"llvmlite {llvmlite.__version__}", "llvm " + ".".join(map(str, binding.llvm_version_info)))
+    return (
+        f"llvmlite {llvmlite.__version__}",
+        "llvm " + ".".join(map(str, binding.llvm_version_info)),
+    )

@@ -11,7 +11,7 @@ import pytest
 for folder in ("cpu", "spirv"):  # `elementwise` has the inputs that reach an op's corners
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
-import cpu_runner
+import cpu_runner  # noqa: E402 - the path is set above
 
 
 @pytest.fixture(params=cpu_runner.ARCHS)

@@ -83,7 +83,9 @@ class Artifact:
         bits = int.from_bytes(faults.tobytes(), "little")
         return frozenset(n for n in range(len(self.kernel.sites)) if bits >> n & 1)
 
-    def words(self, args: Sequence[Any], grid: tuple[int, int, int], addresses: list[int], faults: int) -> bytes:
+    def words(
+        self, args: Sequence[Any], grid: tuple[int, int, int], addresses: list[int], faults: int
+    ) -> bytes:
         """The argument array."""
         pairs = list(zip(self.kernel.params, args, strict=True))
         scalars = [_bits(p, a) for p, a in pairs if not p.is_memory]
@@ -99,7 +101,16 @@ class Artifact:
             file.write(struct.pack("<4Q", *head) + words)
             for place, buffer in zip(places, buffers, strict=True):
                 file.write(struct.pack("<2Q", place, buffer.nbytes) + buffer.tobytes())
-        command = [_QEMU, "-L", _SYSROOT, str(driver()), str(self.path), self.manifest.entry, str(job), str(out)]
+        command = [
+            _QEMU,
+            "-L",
+            _SYSROOT,
+            str(driver()),
+            str(self.path),
+            self.manifest.entry,
+            str(job),
+            str(out),
+        ]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         data, at = out.read_bytes(), 0
         for buffer in buffers:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
+
 from cpu_runner import Artifact
 from elementwise import expected, samples, worst
-
 from gristmill.ir.builder import Builder
 from gristmill.ir.core import Kernel, Param, Region
 from gristmill.ir.dtypes import DTYPES, Access, DType, MemType, Space, VectorType, bool_, i32, u32
@@ -67,7 +67,9 @@ def kernel_of(t: DType, wanted: Sequence[Case], uniform: bool, lanes: int = 1) -
     return Kernel("ops", str(t), params, size, i32, Region(tuple(args), tuple(b.ops)))
 
 
-def failures(t: DType, arch: str, uniform: bool, lanes: int, rng: np.random.Generator) -> Iterator[str]:
+def failures(
+    t: DType, arch: str, uniform: bool, lanes: int, rng: np.random.Generator
+) -> Iterator[str]:
     every = cases(t, fused=arch != "x86-64-v2")
     every = [c for c in every if lanes == 1 or c[0] != "dot4"]
     kernel = kernel_of(t, every, uniform, lanes)
@@ -92,13 +94,17 @@ def test_every_op_gives_its_meaning(t: DType, arch: str, rng: np.random.Generato
 
 
 @pytest.mark.parametrize("t", DTYPES.values(), ids=str)
-def test_every_op_gives_its_meaning_in_scalars(t: DType, x86: str, rng: np.random.Generator) -> None:
+def test_every_op_gives_its_meaning_in_scalars(
+    t: DType, x86: str, rng: np.random.Generator
+) -> None:
     wrong = list(failures(t, x86, True, 1, rng))
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8])
-def test_every_op_gives_its_meaning_on_vectors(lanes: int, rng: np.random.Generator, x86: str) -> None:
+def test_every_op_gives_its_meaning_on_vectors(
+    lanes: int, rng: np.random.Generator, x86: str
+) -> None:
     names = rng.permutation(list(DTYPES))[:3]
     wrong = [text for name in names for text in failures(DTYPES[str(name)], x86, False, lanes, rng)]
     assert not wrong, "\n".join(wrong)

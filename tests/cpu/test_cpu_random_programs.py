@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cpu_runner import Artifact
 
+from cpu_runner import Artifact
 from gristmill.ir import interp
 from gristmill.ir.text import print_kernel
 from progen import EVERYTHING, Features, random_kernel
@@ -23,7 +23,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_random_program_equals_the_interpreter(case: str, arch: str, rng: np.random.Generator) -> None:
+def test_random_program_equals_the_interpreter(
+    case: str, arch: str, rng: np.random.Generator
+) -> None:
     for _ in range(1 if arch == "aarch64" else 3):
         program = random_kernel(rng, CASES[case])
         expected, got = program.arguments(), program.arguments()
@@ -37,7 +39,9 @@ def test_random_program_equals_the_interpreter(case: str, arch: str, rng: np.ran
 
 
 @pytest.mark.parametrize("case", ["control flow", "everything"])
-def test_bounds_checks_change_nothing_in_bounds(case: str, x86: str, rng: np.random.Generator) -> None:
+def test_bounds_checks_change_nothing_in_bounds(
+    case: str, x86: str, rng: np.random.Generator
+) -> None:
     program = random_kernel(rng, CASES[case])
     expected, got = program.arguments(), program.arguments()
     interp.run(program.kernel, expected, program.grid)

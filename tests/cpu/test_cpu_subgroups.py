@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_runner import Artifact
 
+from cpu_runner import Artifact
 from gristmill.ir import interp
 from gristmill.ir.builder import Builder
 from gristmill.ir.core import Kernel, Param, Region, Value
@@ -65,7 +65,9 @@ def test_subgroup_ops_equal_the_interpreter(
 
 
 @pytest.mark.parametrize("name", ["u32", "f32"])
-def test_subgroup_ops_equal_the_interpreter_on_aarch64(name: str, require: Any, rng: np.random.Generator) -> None:
+def test_subgroup_ops_equal_the_interpreter_on_aarch64(
+    name: str, require: Any, rng: np.random.Generator
+) -> None:
     import cpu_runner
 
     if reason := cpu_runner.missing("aarch64"):
@@ -85,7 +87,9 @@ def compare(t: DType, size: int, arch: str, rng: np.random.Generator) -> None:
     interp.run(kernel, [*args, expected], (GROUPS, 1, 1))
     Artifact(kernel, arch).run([*args, got], (GROUPS, 1, 1))
     wrong = np.flatnonzero(got != expected)
-    assert not len(wrong), f"case {wrong[0] // n}, invocation {wrong[0] % n}: {got[wrong[0]]} {expected[wrong[0]]}"
+    assert not len(wrong), (
+        f"case {wrong[0] // n}, invocation {wrong[0] % n}: {got[wrong[0]]} {expected[wrong[0]]}"
+    )
 
 
 def test_reduction_of_nan_and_infinity(x86: str) -> None:
