@@ -68,6 +68,23 @@ def bind(
     return Command(kernel, fixed, tuple(scalars), sizes)
 
 
+def with_scalars(command: Command, changes: Mapping[str, Any]) -> Command:
+    """The command with other values of by-value scalars; ArgumentError on any other name."""
+    kernel, scalars = command.kernel, list(command.scalars)
+    names = [p.name for p in kernel.scalars]
+    for name, value in changes.items():
+        if name not in names:
+            raise ArgumentError(
+                f"no by-value scalar {name}",
+                where=f"kernel {kernel.name}",
+                expected=f"one of {', '.join(names) or 'none'}",
+            )
+        position = [p.name for p in kernel.params].index(name)
+        at = names.index(name)
+        scalars[at] = scalar_value_bits(value, kernel.scalars[at].dtype, kernel.place(position))
+    return command._replace(scalars=tuple(scalars))
+
+
 def _binding(kernel: LoadedKernel, position: int, value: Any, host: HostBinder | None) -> Binding:
     param = kernel.params[position]
     if isinstance(value, Buffer):

@@ -12,21 +12,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.core import Loc
-from ..ir.targets import Capabilities
 from ..store.manifest import SCHEMA, Manifest, ManifestError
 from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
 from .refusal import Lack, Refusal
 
+if TYPE_CHECKING:
+    from ..ir.targets import Capabilities
+
 INDEX = "bundle.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """An entry of a bundle. locs: places of the fault sites in the kernel source, or empty."""
 
     manifest: Manifest

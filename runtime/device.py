@@ -7,24 +7,22 @@ order in which it was submitted. Every wait is bounded; a `Poisoned` error ends 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..ir.dtypes import DType
-from ..ir.targets import Capabilities
 from . import lifetime
 from .arguments import bind, positional
 from .bundle import Bundle
 from .driver import Driver
 from .errors import ArgumentError, LimitExceeded, OutOfMemory, Poisoned, Refused, StateError
-from .faults import FaultTable
-from .host import HostArguments
+from .faults import FaultRange, FaultTable
 from .launch import Command, LoadedKernel
 from .memory import (
     GRANULE,
@@ -41,6 +39,11 @@ from .memory import (
 from .recording import Recording
 from .refusal import Refusal
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..ir.targets import Capabilities
+
 WAIT_SECONDS = 600.0
 
 P = ParamSpec("P")
@@ -54,7 +57,7 @@ def entry(method: Callable[Concatenate[D, P], R]) -> Callable[Concatenate[D, P],
     @functools.wraps(method)
     def call(self: D, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._lock:
-            if self._dead is not None or self._closed:
+            if self._dead is not None or self._closed or self._process != os.getpid():
                 self._refuse()
             try:
                 return method(self, *args, **kwargs)
@@ -78,12 +81,14 @@ class Device(Driver):
         self._lock = threading.RLock()
         self._dead: Poisoned | None = None
         self._closed = False
+        self._process = os.getpid()
+        # Filled by destructors, in any thread and at any moment; emptied by `_collect`.
         self._garbage: deque[tuple[Any, int]] = deque()
+        self._dropped: deque[tuple[list[FaultRange], Any]] = deque()
         self._live = self._peak = 0
         self._faults = FaultTable()
         self._kernels: dict[tuple[str, str], LoadedKernel] = {}
         self._empty: Allocation | None = None
-        lifetime.opened(self)
 
     # what callers use
 
@@ -205,7 +210,7 @@ class Device(Driver):
     def close(self) -> None:
         """Wait for pending work and give everything back; a poisoned device leaks on purpose."""
         with self._lock:
-            if self._closed:
+            if self._closed or self._process != os.getpid():
                 return
             try:
                 if self._dead is None:
@@ -261,6 +266,8 @@ class Device(Driver):
     def _call(
         self, kernel: LoadedKernel, args: Sequence[Any], named: dict[str, Any], grid: Any
     ) -> None:
+        from .host import HostArguments
+
         host = HostArguments(self, kernel, positional(kernel, args, named))
         command = self._based(bind(kernel, host.values, grid, host.binding))
         if command.groups:
@@ -291,11 +298,16 @@ class Device(Driver):
             self._faults.release(recording.faults)
             raise
 
-    def _forget(self, recording: Recording, handle: Any) -> None:
-        with self._lock:
-            if self._dead is None and not self._closed:
-                self._faults.release(recording.faults)
-                self._drop_recording(handle)
+    @entry
+    def _rewrite(self, recording: Recording, launch: int, command: Command) -> None:
+        self._wait(self.timeout)
+        self._rewrite_recording(
+            recording.handle, launch, self._with_bits(recording, launch, command)
+        )
+
+    def _with_bits(self, recording: Recording, launch: int, command: Command) -> Command:
+        bases = [r.base for r in recording.faults if r.launch == launch]
+        return command._replace(fault_base=bases[0]) if bases else command
 
     def _reserve(self, nbytes: int) -> Allocation:
         """Memory of at least `nbytes`, within limits and budget."""
@@ -314,13 +326,22 @@ class Device(Driver):
         return Allocation(self, handle, size)
 
     def _collect(self) -> None:
-        """Give back the memory of allocations that nobody holds any more."""
+        """Give back recordings and memory that nobody holds any more."""
         with self._lock:
-            while self._garbage:
-                handle, nbytes = self._garbage.popleft()
-                if self._dead is None and not self._closed:
+            if self._dead is not None or self._closed or self._process != os.getpid():
+                return
+            try:
+                while self._dropped:
+                    faults, handle = self._dropped.popleft()
+                    self._faults.release(faults)
+                    self._drop_recording(handle)
+                while self._garbage:
+                    handle, nbytes = self._garbage.popleft()
                     self._live -= nbytes
                     self._release(handle)
+            except Poisoned as error:
+                self._poison(error)
+                raise
 
     def _dummy(self) -> Allocation:
         """What empty buffers are bound to."""
@@ -333,7 +354,11 @@ class Device(Driver):
             raise type(self._dead)(
                 f"the device is poisoned ({self._dead.what})", where=self.name, do="open it again"
             )
-        raise StateError("the device is closed", where=self.name)
+        if self._closed:
+            raise StateError("the device is closed", where=self.name)
+        raise StateError(
+            "the device was opened by another process", where=self.name, do="open it after the fork"
+        )
 
     def _poison(self, error: Poisoned) -> None:
         if self._dead is None:

@@ -7,15 +7,17 @@ lock held, on a device that is open and not poisoned.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .bundle import Artifact
 from .faults import Words
 from .launch import Command
 from .memory import Array
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Driver(ABC):
@@ -60,6 +62,10 @@ class Driver(ABC):
     @abstractmethod
     def _drop_recording(self, handle: Any) -> None:
         """Give back what a recording holds, once no submitted work uses it."""
+
+    @abstractmethod
+    def _rewrite_recording(self, handle: Any, launch: int, command: Command) -> None:
+        """Put other scalars into a prepared launch; no submitted work uses it."""
 
     @abstractmethod
     def _times(self, handle: Any) -> npt.NDArray[np.float64]:

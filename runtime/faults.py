@@ -10,15 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .errors import KernelFault, LimitExceeded
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from .launch import LoadedKernel
 
+    Words = npt.NDArray[np.uint32]
+else:
+    Words = np.ndarray
+
 WORDS = 1 << 14  # of the bitmap: half a million sites
-Words = npt.NDArray[np.uint32]
 
 
 class FaultRange(NamedTuple):

@@ -1,17 +1,22 @@
-"""Closing devices that are still open when the interpreter ends, before drivers unload."""
+"""The open devices of the process, which are closed before drivers unload.
+
+A device that is never closed lives until the interpreter ends, also when nobody holds it: its
+threads and driver objects cannot be taken apart from a destructor.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import weakref
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .device import Device
 
 EXIT_SECONDS = 5.0
-_open: weakref.WeakSet[Device] = weakref.WeakSet()
+_open: set[Device] = set()
+_process = os.getpid()
 
 
 def opened(device: Device) -> None:
@@ -33,6 +38,8 @@ def open_devices() -> list[Device]:
 def _close_all() -> None:
     from .errors import GristmillError
 
+    if os.getpid() != _process:  # a fork: the devices are the parent's
+        return
     for device in list(_open):
         device.timeout = min(device.timeout, EXIT_SECONDS)
         with contextlib.suppress(GristmillError):  # nobody is left to hear of it

@@ -8,16 +8,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..ir.abi import scalar_bits
 from ..ir.dtypes import DTYPES, DType
 from .errors import ArgumentError, StateError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from .device import Device
 
-Array = npt.NDArray[Any]
+    Array = npt.NDArray[Any]
+else:  # numpy.typing is only imported by type checkers
+    Array = np.ndarray
 
 GRANULE = 16  # allocations are multiples of this many bytes
 _serial = itertools.count(1)

@@ -6,13 +6,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from .errors import StateError
+from .arguments import with_scalars
+from .errors import ArgumentError, StateError
 from .faults import FaultRange
 from .launch import Command, LoadedKernel
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from .device import Device
 
 
@@ -27,6 +29,7 @@ class Recording:
         self.device, self.timed = device, timed
         self.faults: list[FaultRange] = []
         self._commands: list[Command] | None = None
+        self._recorded: list[Command] = []
         self._launches = 0
         self._handle: Any = None
         self._closed = False
@@ -52,6 +55,7 @@ class Recording:
             self._closed = True
             return
         self._handle = self.device._finish(self, commands)
+        self._recorded = commands
 
     def launch(self, kernel: LoadedKernel, /, *args: Any, grid: Any = None, **named: Any) -> int:
         """Add a launch with device buffers, slots and scalars; gives its position."""
@@ -69,15 +73,36 @@ class Recording:
         """Seconds of each launch in the last replay (recorded with timed=True)."""
         return self.device.timestamps(self)
 
+    def rewrite(self, launch: int, **scalars: Any) -> None:
+        """Change by-value scalars of one launch for all later replays.
+
+        Waits for the replays submitted before. The grid stays as recorded: scalars that it depends
+        on may only change within what the recorded grid covers.
+        """
+        if self._handle is None:
+            raise StateError("the recording is not ready", do="rewrite it after its with block")
+        if not 0 <= launch < self._launches:
+            raise ArgumentError(
+                f"launch {launch}", where="recording", expected=f"0 to {self._launches - 1}"
+            )
+        command = self._recorded[launch]
+        self._recorded[launch] = command = with_scalars(command, scalars)
+        self.device._rewrite(self, launch, command)
+
     def close(self) -> None:
         """Give back what the recording holds. Also happens when it is collected."""
-        handle, self._handle = self._handle, None
-        self._closed = True
-        if handle is not None:
-            self.device._forget(self, handle)
+        self._let_go()
+        self.device._collect()
 
     def __del__(self) -> None:
-        self.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        handle, self._handle = self._handle, None
+        self._closed = True
+        self._recorded = []
+        if handle is not None:
+            self.device._dropped.append((self.faults, handle))
 
     @property
     def handle(self) -> Any:

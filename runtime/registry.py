@@ -6,6 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from . import lifetime
 from .device import Device
 from .errors import ArgumentError, GristmillError, NoDevice
 
@@ -41,6 +42,7 @@ def open_device(spec: str = "cpu", *, timeout: float = 600.0, **options: Any) ->
         if "keyword argument" not in str(error):
             raise
         raise ArgumentError(f"device {name} does not take this option ({error})") from error
+    lifetime.opened(device)
     return device
 
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from queue import SimpleQueue
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ..launch import Command
 
 
 class Stage(Protocol):
@@ -19,6 +22,12 @@ class Stage(Protocol):
     def begin(self) -> int: ...
 
     def work(self, worker: int) -> None: ...
+
+
+class LaunchingStage(Stage, Protocol):
+    """A stage that is one launch; its scalars can be changed while it does not run."""
+
+    def rewrite(self, command: Command) -> None: ...
 
 
 Job = list[Stage]

@@ -16,7 +16,7 @@ from ..errors import DeviceTimeout, OutOfMemory, SubmissionFailed
 from ..faults import WORDS, Words
 from ..launch import Command
 from ..memory import GRANULE, Array
-from .executor import Executor, Stage
+from .executor import Executor, LaunchingStage, Stage
 from .host_memory import HostMemory, available_bytes, physical_bytes
 
 _BUDGET_STEP = 1 << 24  # live bytes after which the system is asked for its memory again
@@ -24,11 +24,17 @@ _BUDGET_STEP = 1 << 24  # live bytes after which the system is asked for its mem
 
 @dataclass(slots=True)
 class Recorded:
-    """Stages of a recording (None where a launch has no workgroup) and their last times."""
+    """A recording. launches: one stage per launch, None where it has no workgroup. whole: one
+    stage for all of them, where the device has such. times: seconds in the last replay."""
 
-    stages: list[Stage | None]
+    launches: list[LaunchingStage | None]
     timed: bool
+    whole: Stage | None = None
     times: list[float] = field(default_factory=list)
+
+    def job(self) -> list[Stage]:
+        """What a replay runs."""
+        return [s for s in self.launches if s] if self.whole is None else [self.whole]
 
 
 class WriteStage:
@@ -55,7 +61,7 @@ class HostDevice(Device):
         self._available, self._available_at = available_bytes(), 0
 
     @abstractmethod
-    def _stage(self, command: Command) -> Stage:
+    def _stage(self, command: Command) -> LaunchingStage:
         """One launch as work for the executor; it keeps the buffers alive."""
 
     def _allocate(self, nbytes: int) -> HostMemory:
@@ -91,16 +97,21 @@ class HostDevice(Device):
         return Recorded([self._stage(c) if c.groups else None for c in commands], timed)
 
     def _replay(self, handle: Any) -> None:
-        stages = [stage for stage in handle.stages if stage is not None]
-        handle.times = [0.0] * len(stages)
-        self._executor.submit(stages, handle.times if handle.timed else None)
+        job = handle.job()
+        handle.times = [0.0] * len(job)
+        self._executor.submit(job, handle.times if handle.timed else None)
 
     def _drop_recording(self, handle: Any) -> None:
         pass  # queued jobs hold their stages
 
+    def _rewrite_recording(self, handle: Any, launch: int, command: Command) -> None:
+        stage = handle.launches[launch]
+        if stage is not None:
+            stage.rewrite(command)
+
     def _times(self, handle: Any) -> npt.NDArray[np.float64]:
         times = iter(handle.times)
-        return np.array([0.0 if s is None else next(times, 0.0) for s in handle.stages])
+        return np.array([0.0 if s is None else next(times, 0.0) for s in handle.launches])
 
     def _wait(self, timeout: float) -> None:
         if not self._executor.wait(timeout):

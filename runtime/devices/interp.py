@@ -65,6 +65,9 @@ class InterpStage:
     def begin(self) -> int:
         return 1
 
+    def rewrite(self, command: Command) -> None:
+        self._command = command
+
     def work(self, worker: int) -> None:
         self._device.interpret(self._command)
 

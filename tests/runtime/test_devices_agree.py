@@ -330,3 +330,40 @@ def test_closed_device_says_so(device):
         with pytest.raises(runtime.StateError, match="closed"):
             call()
     buffer.free()
+
+
+def test_scalars_of_a_recording_can_be_rewritten(computing, bundle):
+    kernel = computing.load(bundle, "saxpy", "f32")
+    x = computing.upload(np.ones(200, np.float32))
+    y = computing.upload(np.zeros(200, np.float32))
+    with computing.record() as recording:
+        recording.launch(kernel, x, y, 1.0)
+        recording.launch(kernel, x, y, 7.0, grid=(0,))
+        recording.launch(kernel, x, y, 2.0)
+    recording.replay()
+    recording.rewrite(2, a=10.0)
+    recording.rewrite(1, a=3.0)
+    recording.replay()
+    assert set(y.numpy().tolist()) == {14.0}
+    for launch, change, words in (
+        (3, {"a": 1.0}, "0 to 2"),
+        (0, {"b": 1.0}, "one of a"),
+        (0, {"a": "x"}, "a number"),
+    ):
+        with pytest.raises(runtime.ArgumentError, match=words):
+            recording.rewrite(launch, **change)
+
+
+def test_recordings_that_nobody_holds_are_given_back(computing, bundle):
+    kernel = computing.load(bundle, "checked_root")
+    x, y = computing.upload(np.ones(9, np.float32)), computing.allocate(9, "f32")
+    for _ in range(50):
+        with computing.record() as recording:
+            recording.launch(kernel, x, y)
+        recording.replay()
+    del recording
+    gc.collect()
+    computing.synchronize()
+    computing.memory()
+    assert computing._faults.words <= 1
+    assert computing.memory().live <= 16 + 48 + 48

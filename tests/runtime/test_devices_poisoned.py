@@ -107,7 +107,7 @@ def test_injected_vulkan_failures_poison(vulkan, bundle, call, status, kind):
 
     def work() -> None:
         vulkan.launch(kernel, y, y)
-        vulkan.synchronize()
+        vulkan.synchronize(timeout=0.3)
 
     with pytest.raises(kind):
         work()

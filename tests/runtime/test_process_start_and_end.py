@@ -119,3 +119,27 @@ def test_opening_and_closing_leaks_no_descriptor_thread_or_mapping(opened, bundl
     before = once()
     for _ in range(20):
         assert once() == before
+
+
+def test_forked_process_is_told_and_ends_well(bundle_folder):
+    program = """
+        import os, sys
+        import numpy as np
+        from gristmill import runtime
+        bundle = runtime.open_bundle(sys.argv[1])
+        device = runtime.open_device("cpu")
+        y = np.zeros(3, np.int32)
+        kernel = device.load(bundle, "shift")
+        kernel(y, y)
+        child = os.fork()
+        if child == 0:
+            try:
+                kernel(y, y)
+            except runtime.StateError as error:
+                print(error)
+                sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        kernel(y, y)
+        assert y.tolist() == [2, 2, 2]
+        """
+    assert "open it after the fork" in run(program, str(bundle_folder)).stdout

@@ -88,17 +88,19 @@ class CpuDevice(HostDevice):
             self._executor.submit([stage])
 
     def _record(self, commands: list[Command], timed: bool) -> Recorded:
-        stages = [self._stage(c) for c in commands if c.groups]
-        if timed or self._loop is None or not can_replay(stages):
-            return super()._record(commands, timed)
-        return Recorded([ReplayStage(self._loop, stages, self._scratch, self.workers)], timed)
+        launches = [self._stage(c) if c.groups else None for c in commands]
+        live = [stage for stage in launches if stage is not None]
+        whole = None
+        if self._loop is not None and not timed and can_replay(live):
+            whole = ReplayStage(self._loop, live, self._scratch, self.workers)
+        return Recorded([*launches], timed, whole)
 
     def _replay(self, handle: Recorded) -> None:
-        (*rest, last) = handle.stages or [None]
-        if isinstance(last, ReplayStage) and not rest and self._executor.idle:
-            predicted = last.predicted_alone
+        whole = handle.whole
+        if isinstance(whole, ReplayStage) and self._executor.idle:
+            predicted = whole.predicted_alone
             if predicted is not None and predicted < INLINE_SECONDS:
-                last.run_alone(self.workers)
+                whole.run_alone(self.workers)
                 return
         super()._replay(handle)
 

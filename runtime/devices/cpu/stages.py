@@ -71,6 +71,7 @@ class LaunchStage:
     ) -> None:
         self.command = command  # keeps the buffers alive
         self.code: Code = command.kernel.code
+        self._fault_address = fault_address
         self._words = argument_words(command, fault_address)
         self.args = ctypes.addressof(self._words)
         self._scratch = scratch
@@ -90,6 +91,11 @@ class LaunchStage:
         self._next = itertools.count(0, self._grain)
         predicted = self.predicted
         return 1 if predicted is not None and predicted < SHARE_SECONDS else self._workers
+
+    def rewrite(self, command: Command) -> None:
+        """Other scalars for later runs; the argument array stays where it is."""
+        self.command = command
+        self._words[:] = argument_words(command, self._fault_address)[:]
 
     def work(self, worker: int) -> None:
         """Run workgroups until none is left."""

@@ -117,6 +117,9 @@ class VulkanDevice(Device):
             self._recordings.discard(handle)
             handle.close()
 
+    def _rewrite_recording(self, handle: VulkanRecording, launch: int, command: Command) -> None:
+        handle.rewrite(launch, command)
+
     def _times(self, handle: VulkanRecording) -> npt.NDArray[np.float64]:
         return handle.times()
 

@@ -102,6 +102,13 @@ class VulkanRecording:
             for binding in command.bindings:
                 binding.allocation.handle.used = serial
 
+    def rewrite(self, launch: int, command: Command) -> None:
+        """Other scalars for later submissions; none is pending."""
+        self.launches[launch] = command
+        if command.groups:
+            number = sum(bool(c.groups) for c in self.launches[:launch])
+            self._block.write(self._offsets[number], parameter_block(command))
+
     def times(self) -> npt.NDArray[np.float64]:
         """Seconds of each launch in the last submission, which is done."""
         result = np.zeros(len(self.launches))
@@ -136,6 +143,7 @@ class VulkanRecording:
 
     def _encode(self, live: list[Command], sizes: list[int]) -> None:
         queue, buffer, hazards, offset = self._queue, self.buffer, HazardTracker(), 0
+        self._offsets: list[int] = []
         vk = self._logical.api.vk
         queue.begin(buffer, repeated=True)
         if self._queries is not None:
@@ -146,6 +154,7 @@ class VulkanRecording:
             if hazards.barrier_before(command.bindings) or (n and self._queries is not None):
                 queue.settle(buffer)
             self._encoder.dispatch(buffer, command, self._pool, self._block, offset)
+            self._offsets.append(offset)
             offset += size
             if self._queries is not None:
                 vk.vkCmdWriteTimestamp(buffer, _END_OF_WORK, self._queries, n + 1)

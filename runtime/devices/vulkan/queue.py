@@ -20,6 +20,7 @@ from .logical import Logical
 RING = 64
 PARAMS_BYTES = 4096
 SPIN_SECONDS = 60e-6  # a sleeping wait takes about this long to wake up
+SLICE_SECONDS = 0.25
 _NOT_READY = 1
 
 COMPUTE, TRANSFER, HOST = 0x800, 0x1000, 0x4000
@@ -133,10 +134,7 @@ class Queue:
             return
         place = self._ring[serial % RING]
         if not (self._spins and self._spin(place)):
-            nanoseconds = min(int(timeout * 1e9), (1 << 63) - 1)
-            status = self.api.vk.vkWaitForFences(
-                self.logical.handle, 1, place.fences, 1, max(0, nanoseconds)
-            )
+            status = self._sleep(place, timeout)
             if status == TIMEOUT:
                 raise DeviceTimeout(
                     f"work outlasted the bound of {timeout:g} s",
@@ -155,6 +153,20 @@ class Queue:
             place.pool.close()
         self.params.destroy()
         self.logical.destroy("vkDestroyCommandPool", self._pool)
+
+    def _sleep(self, place: Submission, timeout: float) -> int:
+        """The status of a wait, in slices so that Ctrl-C is heard."""
+        deadline = time.perf_counter() + timeout
+        status = TIMEOUT
+        while status == TIMEOUT:
+            left = deadline - time.perf_counter()
+            nanoseconds = int(max(0.0, min(left, SLICE_SECONDS)) * 1e9)
+            status = self.api.vk.vkWaitForFences(
+                self.logical.handle, 1, place.fences, 1, nanoseconds
+            )
+            if left <= SLICE_SECONDS:
+                break
+        return int(status)
 
     def _spin(self, place: Submission) -> bool:
         deadline = time.perf_counter() + SPIN_SECONDS
