@@ -89,9 +89,8 @@ class _Checker:
     def in_bounds(self, op: Op) -> Value:
         """0 <= index < count, as one comparison of unsigned numbers wide enough for both."""
         memory, index = op.operands[:2]
-        t = element_of(index.type)
         assert isinstance(memory.type, MemType)
-        bits = max(t.bits, self.index.bits, 32)
+        bits = max(element_of(index.type).bits, self.index.bits, 32)
         word = DTYPES[f"u{bits}"]
         lanes = _lanes(op)
         if memory.type.count is not None:
@@ -101,9 +100,8 @@ class _Checker:
             limit = self.cast(limit, word)
             if lanes > 1:
                 limit = self.b.emit("shr", limit, self.b.const(lanes.bit_length() - 1, word))
-        # A negative index becomes a number beyond every count.
-        wide = self.cast(index, DTYPES[f"i{bits}"] if t.is_signed else word)
-        return self.b.emit("lt", self.cast(wide, word), limit)
+        # Conversion wraps: a negative index becomes a number beyond every count.
+        return self.b.emit("lt", self.cast(index, word), limit)
 
     def cast(self, v: Value, t: DType) -> Value:
         return v if v.type == t else self.b.emit("convert", v, type=t)
