@@ -68,14 +68,22 @@ def mod(a: Array, b: Array, *, out: DType) -> Array:
         return np.where(b == 0, np.zeros_like(a), np.mod(a, safe)).astype(a.dtype)
 
 
+def _extreme(fn: Callable[..., Array], a: Array, b: Array) -> Array:
+    # Not np.fmin: what it makes of a signaling NaN differs between its vector and its scalar code.
+    if a.dtype.kind != "f":
+        return np.asarray(fn(a, b))
+    with np.errstate(all="ignore"):
+        return np.asarray(np.where(np.isnan(a), b, np.where(np.isnan(b), a, fn(a, b))))
+
+
 def minimum(a: Array, b: Array, *, out: DType) -> Array:
     """IEEE minimumNumber: a NaN operand loses. The sign of a zero result is unspecified."""
-    return np.asarray(np.fmin(a, b))
+    return _extreme(np.minimum, a, b)
 
 
 def maximum(a: Array, b: Array, *, out: DType) -> Array:
     """IEEE maximumNumber: a NaN operand loses. The sign of a zero result is unspecified."""
-    return np.asarray(np.fmax(a, b))
+    return _extreme(np.maximum, a, b)
 
 
 def shift_left(a: Array, n: Array, *, out: DType) -> Array:
