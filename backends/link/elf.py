@@ -102,7 +102,7 @@ def read_object(blob: bytes) -> ObjectFile:
     """Read a relocatable object. LinkError on anything malformed or not of kernels."""
     try:
         return _Reader(blob).read()
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise LinkError(f"malformed object of {len(blob)} bytes: {error}") from error
 
 

@@ -135,6 +135,8 @@ class _Image:
         section = self.obj.sections.get(symbol.section)
         if section is None:
             raise LinkError(f"a relocation against {symbol.name or 'no symbol'} has no address")
+        if symbol.value + symbol.size > len(section.data):
+            raise LinkError(f"symbol {symbol.name} reaches beyond its section {section.name}")
         return section.address + symbol.value
 
     def relocate(self) -> None:
