@@ -106,7 +106,7 @@ def test_types_run_right_or_are_refused(computing, bundle, rng, spec):
 def test_scalars_of_every_width_arrive(computing, bundle):
     if refused(computing, bundle, "scalars", "i64"):
         assert "i64" not in computing.capabilities.features
-        with pytest.raises(runtime.Refused, match="lacks feature .*i64"):
+        with pytest.raises(runtime.Refused, match=r"lacks feature .*i64"):
             computing.load(bundle, "scalars")
         return
     y = np.zeros(16 * 12 * 4, np.int64)
