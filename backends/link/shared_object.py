@@ -51,6 +51,8 @@ def _exported(obj: ObjectFile) -> list[Symbol]:
             continue
         if symbol.section not in obj.sections or symbol.kind != elf.STT_FUNC:
             raise LinkError(f"global symbol {symbol.name} is not a function")
+        if not obj.sections[symbol.section].executable:
+            raise LinkError(f"function {symbol.name} lies in data")
         found.append(symbol)
     if not found:
         raise LinkError("the object exports no function")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cpu_runner import Artifact, pool
 
+from cpu_runner import Artifact, pool
 from gristmill.ir import replay_abi
 from gristmill.ir.text import parse_kernel
 from gristmill.store.manifest import Manifest
