@@ -41,7 +41,10 @@ class TargetRow:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A kernel's configuration: `module` in kernels/, specializations, variants by backend."""
+    """A kernel's configuration: `module` in kernels/, specializations, variants.
+
+    Variants belong to a backend or to one target of it, which then has those alone.
+    """
 
     kernel: str
     module: str
@@ -49,6 +52,13 @@ class KernelRow:
     specializations: dict[str, Constexprs]
     variants: dict[str, tuple[Constexprs, ...]] = field(default_factory=dict)
     targets: tuple[str, ...] | None = None
+
+    def variants_for(self, target: TargetRow) -> tuple[str, tuple[Constexprs, ...]]:
+        """Whose variants a target has (its own or its backend's), and those variants."""
+        for where in (target.name, target.backend):
+            if where in self.variants:
+                return where, self.variants[where]
+        return target.backend, ({},)
 
     def builds_for(self, target: TargetRow) -> bool:
         return self.targets is None or bool({target.backend, target.name} & set(self.targets))
@@ -139,7 +149,7 @@ def _kernel(document: Node, stem: str, targets: dict[str, TargetRow], root: Path
         module,
         document.file,
         _specializations(keys["specializations"]),
-        _variants(keys["variants"]) if "variants" in keys else {},
+        _variants(keys["variants"], targets) if "variants" in keys else {},
         _restriction(keys["targets"], targets) if "targets" in keys else None,
     )
 
@@ -154,11 +164,11 @@ def _specializations(node: Node) -> dict[str, Constexprs]:
     return found
 
 
-def _variants(node: Node) -> dict[str, tuple[Constexprs, ...]]:
+def _variants(node: Node, targets: dict[str, TargetRow]) -> dict[str, tuple[Constexprs, ...]]:
     found = {}
-    for backend, variants in node.mapping(SUFFIXES).items():
-        found[backend] = tuple(map(_constexprs, variants.sequence()))
-        if not found[backend]:
+    for where, variants in node.mapping([*SUFFIXES, *targets]).items():
+        found[where] = tuple(map(_constexprs, variants.sequence()))
+        if not found[where]:
             variants.fail("an empty list would build nothing; write [{}] for the plain kernel")
     return found
 

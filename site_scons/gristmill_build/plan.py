@@ -118,7 +118,8 @@ def plan(choice: Choice, config: Config) -> Plan:
 
 def _variants(out: str, row: KernelRow, specialization: str, target: TargetRow) -> Iterator[Trace]:
     plain = row.specializations[specialization]
-    for n, override in enumerate(row.variants.get(target.backend, ({},))):
-        mark = f".{target.backend}{n}" if override else ""
+    where, variants = row.variants_for(target)
+    for n, override in enumerate(variants):
+        mark = f".{where}.{n}" if override else ""
         stem = f"{out}/kir/{row.kernel}/{specialization}{mark}"
         yield Trace(row, specialization, {**plain, **override}, stem)
