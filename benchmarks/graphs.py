@@ -7,7 +7,9 @@ import onnx
 from onnx import TensorProto, helper
 
 
-def _model(nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, ...]], out: tuple[int, ...]) -> bytes:
+def _model(
+    nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, ...]], out: tuple[int, ...]
+) -> bytes:
     graph = helper.make_graph(
         nodes,
         "bench",
@@ -19,7 +21,9 @@ def _model(nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, ...]], out:
 
 
 def onnx_matmul(n: int) -> bytes:
-    return _model([helper.make_node("MatMul", ["a", "b"], ["y"])], {"a": (n, n), "b": (n, n)}, (n, n))
+    return _model(
+        [helper.make_node("MatMul", ["a", "b"], ["y"])], {"a": (n, n), "b": (n, n)}, (n, n)
+    )
 
 
 def onnx_softmax(n: int) -> bytes:
@@ -68,7 +72,8 @@ func.func @main(%x: {t}, %w: {r}) -> {t} {{
   %eps = arith.constant 1.0e-05 : f32
   %rows = tensor.empty() : {r}
   %init = linalg.fill ins(%zero : f32) outs(%rows : {r}) -> {r}
-  %sums = linalg.generic {{indexing_maps = [{full}, {row}], iterator_types = ["parallel", "reduction"]}}
+  %sums = linalg.generic {{
+    indexing_maps = [{full}, {row}], iterator_types = ["parallel", "reduction"]}}
     ins(%x : {t}) outs(%init : {r}) {{
   ^bb0(%v: f32, %s: f32):
     %sq = arith.mulf %v, %v : f32
@@ -76,7 +81,9 @@ func.func @main(%x: {t}, %w: {r}) -> {t} {{
     linalg.yield %sum : f32
   }} -> {r}
   %empty = tensor.empty() : {t}
-  %y = linalg.generic {{indexing_maps = [{full}, {row}, {column}, {full}], iterator_types = ["parallel", "parallel"]}}
+  %y = linalg.generic {{
+    indexing_maps = [{full}, {row}, {column}, {full}],
+    iterator_types = ["parallel", "parallel"]}}
     ins(%x, %sums, %w : {t}, {r}, {r}) outs(%empty : {t}) {{
   ^bb0(%v: f32, %s: f32, %g: f32, %o: f32):
     %mean = arith.divf %s, %count : f32
@@ -96,7 +103,9 @@ func.func @main(%x: tensor<{n}xf32>) -> tensor<f32> {{
   %zero = arith.constant 0.0 : f32
   %empty = tensor.empty() : tensor<f32>
   %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<f32>) -> tensor<f32>
-  %y = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>], iterator_types = ["reduction"]}}
+  %y = linalg.generic {{
+    indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>],
+    iterator_types = ["reduction"]}}
     ins(%x : tensor<{n}xf32>) outs(%init : tensor<f32>) {{
   ^bb0(%v: f32, %s: f32):
     %sum = arith.addf %s, %v : f32
@@ -108,6 +117,7 @@ func.func @main(%x: tensor<{n}xf32>) -> tensor<f32> {{
 
 def inputs(operation: str, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """The arrays that an operation takes, by name, in order."""
+
     def array(*shape: int) -> np.ndarray:
         return rng.standard_normal(shape, np.float32)
 

@@ -1,11 +1,11 @@
 """The same operations on a gristmill device and on its peers, side by side in one run.
 
     python benchmarks/peers.py cpu       # beside ONNX Runtime and IREE llvm-cpu, two threads
-    python benchmarks/peers.py vulkan    # beside IREE vulkan-spirv on the same driver
+    python benchmarks/peers.py vulkan    # beside hand-written WGSL through wgpu on the same driver
 
 Prints one row per operation: the best time of each, and ours over the best peer. Every result is
 checked before it is timed. Needs `scons` to have built the bundle; the peers come from PyPI
-(onnx, onnxruntime, iree-base-compiler, iree-base-runtime).
+(onnx, onnxruntime, iree-base-compiler, iree-base-runtime, wgpu).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from gristmill import runtime
 SIZES = {"matmul": 1024, "softmax": 4096, "rmsnorm": 4096, "sum": 1 << 24}
 
 
-def ours(device: runtime.Device, bundle: runtime.Bundle, op: str, arrays: dict[str, np.ndarray]) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
+def ours(
+    device: runtime.Device, bundle: runtime.Bundle, op: str, arrays: dict[str, np.ndarray]
+) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
     """A recording of the operation on resident buffers, and how to read its result."""
     n = SIZES[op]
     buffers = [device.upload(a) for a in arrays.values()]
@@ -38,7 +40,10 @@ def ours(device: runtime.Device, bundle: runtime.Bundle, op: str, arrays: dict[s
         launches = [("rmsnorm", "f32", [*buffers, out, n, 1e-5])]
     else:
         parts, out = device.allocate((512,), "f32"), device.allocate((1,), "f32")
-        launches = [("reduce_partials", "sum_f32", [*buffers, parts]), ("reduce_rows", "sum_f32", [parts, out, 512])]
+        launches = [
+            ("reduce_partials", "sum_f32", [*buffers, parts]),
+            ("reduce_rows", "sum_f32", [parts, out, 512]),
+        ]
     with device.record() as recording:
         for kernel, specialization, arguments in launches:
             recording.launch(device.load(bundle, kernel, specialization), *arguments)
@@ -60,21 +65,19 @@ def onnxruntime(op: str, arrays: dict[str, np.ndarray]) -> Callable[[], np.ndarr
     return lambda: session.run(None, arrays)[0]
 
 
-def iree(op: str, arrays: dict[str, np.ndarray], backend: str) -> Callable[[], object]:
-    from iree import compiler, runtime as rt
+def iree(op: str, arrays: dict[str, np.ndarray]) -> Callable[[], object]:
+    from iree import compiler
+    from iree import runtime as rt
 
-    flags = ["--iree-llvmcpu-target-cpu=host"] if backend == "llvm-cpu" else ["--iree-vulkan-target=vp_android_baseline_2022"]
-    code = compiler.compile_str(getattr(graphs, f"mlir_{op}")(SIZES[op]), target_backends=[backend], extra_args=flags)
-    config = rt.Config("local-task" if backend == "llvm-cpu" else "vulkan")
+    code = compiler.compile_str(
+        getattr(graphs, f"mlir_{op}")(SIZES[op]),
+        target_backends=["llvm-cpu"],
+        extra_args=["--iree-llvmcpu-target-cpu=host"],
+    )
+    config = rt.Config("local-task")
     module = rt.load_vm_module(rt.VmModule.copy_buffer(config.vm_instance, code), config)
     resident = [rt.asdevicearray(config.device, a) for a in arrays.values()]
-
-    def run() -> object:
-        result = module.main(*resident)
-        config.device.queue_barrier if False else None
-        return result
-
-    return run
+    return lambda: module.main(*resident)
 
 
 def expected(op: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -116,10 +119,14 @@ def main() -> int:
         runners: dict[str, Callable[[], object]] = {"gristmill": run}
         if arguments.device == "cpu":
             runners["onnxruntime"] = onnxruntime(op, arrays)
-            runners["iree"] = iree(op, arrays, "llvm-cpu")
+            runners["iree"] = iree(op, arrays)
         else:
-            runners["iree"] = iree(op, arrays, "vulkan-spirv")
-        worst = max(worst, timing.report(f"{op} {SIZES[op]}", timing.race(runners, arguments.seconds)))
+            import wgsl
+
+            runners["wgsl"], _ = wgsl.Peer(device.capabilities.name).runner(op, SIZES[op], arrays)
+        worst = max(
+            worst, timing.report(f"{op} {SIZES[op]}", timing.race(runners, arguments.seconds))
+        )
     print(f"worst ratio {worst:.2f}")
     return 0
 

@@ -47,7 +47,10 @@ _MAX = _REDUCE.format(name="max", op="max(part[lid], part[lid + s])").replace(
     "var<workgroup> part: array<f32, 64>;", ""
 )
 
-SOFTMAX = _SUM + _MAX + """
+SOFTMAX = (
+    _SUM
+    + _MAX
+    + """
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read_write> y: array<vec4<f32>>;
 const N = {n}u / 4u;
@@ -62,8 +65,11 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) li
   let scale = 1.0 / reduce_sum(lid, s.x + s.y + s.z + s.w);
   for (var i = lid; i < N; i += 64u) {{ y[base + i] *= scale; }}
 }}""".replace("{{", "{").replace("}}", "}")
+)
 
-RMSNORM = _SUM + """
+RMSNORM = (
+    _SUM
+    + """
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> w: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read_write> y: array<vec4<f32>>;
@@ -76,8 +82,11 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) li
   let scale = inverseSqrt(reduce_sum(lid, s) / f32(4u * N) + 1e-5);
   for (var i = lid; i < N; i += 64u) {{ y[base + i] = x[base + i] * scale * w[i]; }}
 }}""".replace("{{", "{").replace("}}", "}")
+)
 
-SUM = _SUM + """
+SUM = (
+    _SUM
+    + """
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 const N = {n}u / 4u;
@@ -89,6 +98,7 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) groups: ve
   let total = reduce_sum(lid, s.x + s.y + s.z + s.w);
   if (lid == 0u) {{ y[g.x] = total; }}
 }}""".replace("{{", "{").replace("}}", "}")
+)
 
 SUM_TAIL = """
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -112,14 +122,22 @@ class Peer:
         limits = {"max-storage-buffer-binding-size": 1 << 27}
         self.device = found[0].request_device_sync(required_limits=limits)
 
-    def runner(self, op: str, n: int, arrays: dict[str, np.ndarray]) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
+    def runner(
+        self, op: str, n: int, arrays: dict[str, np.ndarray]
+    ) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
         """(run and wait, read the result) for an operation of `peers.SIZES`."""
         device, usage = self.device, wgpu.BufferUsage
         flags = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
         buffers = [device.create_buffer_with_data(data=a, usage=flags) for a in arrays.values()]
         count = 256 if op == "sum" else n * n
         out = device.create_buffer(size=4 * count, usage=flags)
-        steps = [self._step(_SHADERS[op].replace("{n}", str(n)).replace("{{", "{").replace("}}", "}"), [*buffers, out], _GRIDS[op](n))]
+        steps = [
+            self._step(
+                _SHADERS[op].replace("{n}", str(n)).replace("{{", "{").replace("}}", "}"),
+                [*buffers, out],
+                _GRIDS[op](n),
+            )
+        ]
         result = out
         if op == "sum":
             result = device.create_buffer(size=16, usage=flags)

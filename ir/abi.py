@@ -14,7 +14,7 @@ one of add, sub, mul, floordiv, ceil_div, min, max.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from .core import Attr, Param, const_bits
 from .dtypes import DType
 
-GRID_OPS = {
+GRID_OPS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

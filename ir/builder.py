@@ -93,7 +93,9 @@ class Builder:
     def region(self, *arg_types: Type, hints: Sequence[str] = ()) -> Iterator[RegionBuilder]:
         """Open a region; on leaving the block its ops are in `.region` of the yielded object."""
         names = list(hints) + [""] * len(arg_types)
-        built = RegionBuilder(tuple(self.value(t, n) for t, n in zip(arg_types, names, strict=False)))
+        built = RegionBuilder(
+            tuple(self.value(t, n) for t, n in zip(arg_types, names, strict=False))
+        )
         self._stack.append([])
         try:
             yield built

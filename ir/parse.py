@@ -123,7 +123,11 @@ class _Parser:
         params: list[Param] = []
         sites: list[str] = []
         constexprs: list[tuple[str, Attr]] = []
-        facts: dict[str, object] = {}
+        workgroup: tuple[int, int, int] | None = None
+        index: DType | None = None
+        subgroup: int | None = None
+        fast: tuple[str, ...] = ()
+        grid: tuple[Attr, Attr, Attr] | None = None
         self.next_line()
         while (word := self.take()) != "body":
             if word == "param":
@@ -135,34 +139,38 @@ class _Parser:
                 self.take("=")
                 constexprs.append((key, self.attr_value()))
             elif word == "grid":
-                facts[word] = (self.attr_value(), self.attr_value(), self.attr_value())
+                grid = (self.attr_value(), self.attr_value(), self.attr_value())
             elif word == "workgroup":
-                facts[word] = (self.number(), self.number(), self.number())
+                workgroup = (self.number(), self.number(), self.number())
             elif word == "subgroup":
-                facts[word] = self.number()
+                subgroup = self.number()
             elif word == "index":
-                facts[word] = self.dtype()
+                index = self.dtype()
             elif word == "fast":
-                facts[word] = tuple(self.tokens)
+                fast = tuple(self.tokens)
                 self.tokens = []
             else:
                 self.fail(f"expected a header line or body, found {word!r}")
             self.next_line()
-        for needed in ("workgroup", "index"):
-            if needed not in facts:
-                self.fail(f"the header has no line {needed!r}")
+        if workgroup is None or index is None:
+            missing = "workgroup" if workgroup is None else "index"
+            self.fail(f"the header has no line {missing!r}")
         body = self.region_body(self.region_args())
         if any(line.strip() for line in self.lines[self.at :]):
             self.at += 1
             self.fail("expected the end of the text")
-        return Kernel(  # type: ignore[arg-type]
+        return Kernel(
             name,
             specialization,
             tuple(params),
-            body=body,
-            sites=tuple(sites),
-            constexprs=tuple(constexprs),
-            **facts,
+            workgroup,
+            index,
+            body,
+            subgroup,
+            fast,
+            tuple(sites),
+            tuple(constexprs),
+            grid,
         )
 
     def param(self) -> Param:

@@ -32,7 +32,8 @@ class Target:
         backend, dash, arch = text.partition("-")
         if backend not in BACKENDS or not dash or not arch:
             raise UnknownTargetError(
-                f"not a target: {text!r} (expected BACKEND-ARCH, backend one of {', '.join(BACKENDS)})"
+                f"not a target: {text!r} "
+                f"(expected BACKEND-ARCH, backend one of {', '.join(BACKENDS)})"
             )
         return Target(backend, arch)
 

@@ -128,7 +128,9 @@ class _Printer:
         joints = JOINTS.get(op.name) or ("case",) * (len(op.regions) - 1) + ("default",)
         for n, (joint, region) in enumerate(zip(joints, op.regions, strict=True)):
             opening = _region_head(joint, region)
-            self.line(pad + (f"{text}{opening}" if n == 0 else f"}}{opening}"), None if n else op.loc)
+            self.line(
+                pad + (f"{text}{opening}" if n == 0 else f"}}{opening}"), None if n else op.loc
+            )
             self.region(region, depth + 1)
         self.line(pad + "}")
 

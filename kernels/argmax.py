@@ -155,7 +155,9 @@ def _merge_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[
 
 def _merge_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     values, indices = decode(args["values"], dtype(constexprs)), args["indices"]
-    order = sorted((-v, i) for v, i in zip(values.tolist(), indices.tolist(), strict=True) if i >= 0)
+    order = sorted(
+        (-v, i) for v, i in zip(values.tolist(), indices.tolist(), strict=True) if i >= 0
+    )
     return {"y": Expected(np.array([order[0][1]]))}
 
 

@@ -34,7 +34,20 @@ from ..ir.lang import (
     store_vector,
     tanh,
 )
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, encode, least, normal, rounding, u
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    encode,
+    least,
+    normal,
+    rounding,
+    u,
+)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * VEC), 1, 1))
@@ -258,7 +271,9 @@ def _unary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[
     for n in _sizes():
         yield {"x": _values(rng, n, op, constexprs), "y": empty(n, t)}
     if t.name == "f32":
-        special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.0, -87.0, 3e38], np.float32)
+        special = np.array(
+            [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.0, -87.0, 3e38], np.float32
+        )
         yield {"x": special, "y": empty(special.size, t)}
 
 
@@ -268,7 +283,11 @@ def _tolerance(value: np.ndarray, ulps: float, constexprs: Constexprs) -> np.nda
         return 0.0
     inner = DTYPES["f64"] if t.name == "f64" else DTYPES["f32"]
     with np.errstate(all="ignore"):
-        return np.abs(value) * (2 * ulps * u(inner) + u(t) * (1 + 1e-6)) + least(t) + 2.0**-126 * (inner.name == "f32" and ulps > 0)
+        return (
+            np.abs(value) * (2 * ulps * u(inner) + u(t) * (1 + 1e-6))
+            + least(t)
+            + 2.0**-126 * (inner.name == "f32" and ulps > 0)
+        )
 
 
 def _unary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
@@ -299,5 +318,7 @@ def _binary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]
 FAMILIES = (
     Family(saxpy, _saxpy_inputs, _saxpy_reference, "exact: one multiplication, one addition"),
     Family(unary, _unary_inputs, _unary_reference, "the op table's bound of OP, then one rounding"),
-    Family(binary, _binary_inputs, _binary_reference, "the op table's bound of OP, then one rounding"),
+    Family(
+        binary, _binary_inputs, _binary_reference, "the op table's bound of OP, then one rounding"
+    ),
 )

@@ -140,7 +140,9 @@ def compare(actual: np.ndarray, expected: Expected, t: DType) -> Comparison:
     bound = np.nan_to_num(bound.reshape(-1), nan=0.0, posinf=np.inf)
     with np.errstate(all="ignore"):
         limit = decode(encode(np.array([np.inf]), t), t)[0]
-        greatest = float(np.finfo(np.float32).max) if t.name == "bf16" else float(np.finfo(t.storage).max)
+        greatest = (
+            float(np.finfo(np.float32).max) if t.name == "bf16" else float(np.finfo(t.storage).max)
+        )
         overflow = (got == np.sign(want) * limit) & (np.abs(want) + bound >= greatest)
         same = (got == want) | (np.isnan(got) & np.isnan(want)) | overflow
         error = np.where(same, 0.0, np.abs(got - want))

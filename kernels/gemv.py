@@ -8,7 +8,19 @@ import numpy as np
 
 from ..ir.lang import DType, Read, Write, convert, f32, fma, group_id, i32, kernel, local_id
 from .common import add, block_reduce
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, least, normal, u
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    gamma,
+    least,
+    normal,
+    u,
+)
 from .reduction import terms
 
 

@@ -21,7 +21,10 @@ def mandelbrot(
     *,
     BLOCK: int = 64,
 ):
-    """y[r, c] = steps z := z*z + p until |z| > 2, at most limit; p = left + c step, top + r step."""
+    """y[r, c] = steps of z := z*z + p until |z| > 2, at most limit.
+
+    p = (left + c * step, top + r * step).
+    """
     column = global_id(0)
     row = global_id(1)
     if column < width:

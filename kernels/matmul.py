@@ -28,7 +28,19 @@ from ..ir.lang import (
     vec,
     workgroup_array,
 )
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, least, normal, u
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    gamma,
+    least,
+    normal,
+    u,
+)
 
 
 @device

@@ -20,7 +20,19 @@ from ..ir.lang import (
     sqrt,
 )
 from .common import across, add, block_reduce, load, store, zeros
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, least, normal, u
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    gamma,
+    least,
+    normal,
+    u,
+)
 from .reduction import terms
 
 

@@ -18,6 +18,7 @@ from ..ir.lang import (
     Read,
     Write,
     convert,
+    device,
     f32,
     group_id,
     i32,
@@ -39,6 +40,14 @@ from .family import (
     normal,
     rounding,
 )
+
+
+@device
+def pick(a, b, OP):
+    """The greater for "max", the lesser for "min"; a NaN loses."""
+    if OP == "max":
+        return max(a, b)
+    return min(a, b)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y), 1, 1))
@@ -70,10 +79,7 @@ def reduce_rows(
     else:
         best = convert(x[base + min(lid, cols - 1)], ACC)
         for c in range(lid + BLOCK, cols, BLOCK):
-            if OP == "max":
-                best = max(best, convert(x[base + c], ACC))
-            else:
-                best = min(best, convert(x[base + c], ACC))
+            best = pick(best, convert(x[base + c], ACC), OP)
         if OP == "max":
             best = block_reduce(best, greater, ACC, BLOCK, SUBGROUP)
         else:
@@ -115,10 +121,7 @@ def reduce_partials(
     else:
         best = convert(x[min(first + lid, len(x) - 1)], ACC)
         for i in range(first + lid + BLOCK, last, BLOCK):
-            if OP == "max":
-                best = max(best, convert(x[i], ACC))
-            else:
-                best = min(best, convert(x[i], ACC))
+            best = pick(best, convert(x[i], ACC), OP)
         if OP == "max":
             best = block_reduce(best, greater, ACC, BLOCK, SUBGROUP)
         else:

@@ -28,7 +28,18 @@ from ..ir.lang import (
     static_range,
     workgroup_array,
 )
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, normal, rounding
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    gamma,
+    normal,
+    rounding,
+)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(x), BLOCK * ITEMS), 1, 1))

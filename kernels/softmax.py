@@ -20,7 +20,19 @@ from ..ir.lang import (
     local_id,
 )
 from .common import across, add, block_reduce, greater, load, store, zeros
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, least, normal, u
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    gamma,
+    least,
+    normal,
+    u,
+)
 from .reduction import terms
 
 
@@ -37,12 +49,12 @@ def softmax_row(x, y, cols, T, BLOCK, SUBGROUP, VEC):
     sums = zeros(f32, VEC)
     for c in range(lid, n, BLOCK):
         e = exp(convert(load(x, base + c, VEC), f32) - top)
-        if T == f32:
+        if f32 == T:
             store(y, base + c, e, VEC)
         sums = sums + e
     scale = 1 / block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP)
     for c in range(lid, n, BLOCK):
-        if T == f32:
+        if f32 == T:
             store(y, base + c, load(y, base + c, VEC) * scale, VEC)
         else:
             e = exp(convert(load(x, base + c, VEC), f32) - top)
@@ -85,7 +97,9 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     value = e / e.sum(-1, keepdims=True)
     # exp: its argument is rounded once (an absolute error of u |x|), then 2 ulp; the sum of
     # positive terms; a division and a product.
-    relative = np.abs(shifted) * u(f32) + gamma(4 + terms(x.shape[-1], constexprs["BLOCK"]) + 8, f32)
+    relative = np.abs(shifted) * u(f32) + gamma(
+        4 + terms(x.shape[-1], constexprs["BLOCK"]) + 8, f32
+    )
     worst = np.abs(shifted * e).sum(-1, keepdims=True) / e.sum(-1, keepdims=True) * u(f32)
     tolerance = value * (relative + worst) + value * u(t) + least(t) + 2.0**-126
     return {"y": Expected(value, tolerance)}

@@ -83,7 +83,9 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     values = np.zeros((len(x), k), x.dtype)
     indices = np.full((len(x), k), -1)
     for r, row in enumerate(x):
-        order = [i for i in np.argsort(-row.astype(np.float64), kind="stable") if row[i] == row[i]][:k]
+        order = [i for i in np.argsort(-row.astype(np.float64), kind="stable") if row[i] == row[i]][
+            :k
+        ]
         values[r, : len(order)] = row[order]
         indices[r, : len(order)] = order
     return {"values": Expected(values), "indices": Expected(indices)}

@@ -34,13 +34,13 @@ def _arithmetic() -> None:
     _exact("xor", 2, bits, m.xor, "bitwise or logical exclusive or", commutative=True)
     _exact("not", 1, bits, m.invert, "bitwise or logical complement")
     _exact("shl", 2, integer, m.shift_left, "shift left; the count is modulo the width")
-    _exact("shr", 2, integer, m.shift_right, "shift right (arithmetic if signed); count modulo width")
+    _exact("shr", 2, integer, m.shift_right, "shift right (arithmetic if signed), as shl")
     _exact("popcount", 1, integer, m.popcount, "number of set bits")
     _exact("clz", 1, integer, m.clz, "leading zeros; the width for 0")
     _exact("ctz", 1, integer, m.ctz, "trailing zeros; the width for 0")
     _exact("reverse_bits", 1, integer, m.reverse_bits, "bits in reverse order")
-    _exact("mul_high", 2, integer, m.mul_high, "upper half of the double-width product", commutative=True)
-    _exact("dot4", 3, r.dot4_rule, m.dot4, "acc + sum of products of four packed 8-bit lanes; wraps")
+    _exact("mul_high", 2, integer, m.mul_high, "upper half of the product", commutative=True)
+    _exact("dot4", 3, r.dot4_rule, m.dot4, "acc + products of four packed 8-bit lanes; wraps")
     _row("div", 2, flt, m.div, fold=True, ulp=2.5, doc="a / b")
     _row("sqrt", 1, flt, m.sqrt, fold=True, ulp=3.0, doc="square root")
     _row("rsqrt", 1, flt, m.rsqrt, ulp=2.5, ulp64=2.5, doc="1 / sqrt(a)")
@@ -98,7 +98,7 @@ def _vectors() -> None:
     _row("splat", 1, r.splat_rule, exact=True, doc="a vector of one scalar in every lane")
     _row("extract", 1, r.extract_rule, exact=True, doc="attr lane of a vector")
     _row("insert", 2, r.insert_rule, exact=True, doc="a vector with attr lane replaced")
-    _row("shuffle", 2, r.shuffle_rule, exact=True, doc="attr lanes chosen from two vectors in a row")
+    _row("shuffle", 2, r.shuffle_rule, exact=True, doc="attr lanes of two vectors in a row")
 
 
 def _ids() -> None:
@@ -110,17 +110,17 @@ def _ids() -> None:
 
 
 def _memory() -> None:
-    _row("alloc", 0, r.alloc_rule, effect=Effect.ALLOC, doc="a workgroup or private array; attr name")
+    _row("alloc", 0, r.alloc_rule, effect=Effect.ALLOC, doc="an array; attr name")
     _row("load", 2, r.load_rule, effect=Effect.READ,
          doc="memory[i]; attr lanes n > 1: elements n*i .. n*i+n-1 as a vector")  # fmt: skip
     _row("store", 3, r.store_rule, effect=Effect.WRITE,
          doc="memory[i] = v; a vector v of n lanes goes to elements n*i .. n*i+n-1")  # fmt: skip
     _row("atomic", 3, r.atomic_rule, effect=Effect.ATOMIC,
-         doc="attr kind: add min max and or xor exchange; relaxed; gives the old value")  # fmt: skip
+         doc="attr kind: add min max and or xor exchange; relaxed; gives the old")  # fmt: skip
     _row("compare_exchange", 4, r.atomic_rule, effect=Effect.ATOMIC,
          doc="memory, i, expected, desired; relaxed; gives the old value")  # fmt: skip
     _row("barrier", 0, r.nothing, effect=Effect.SYNC,
-         doc="all invocations of a workgroup; orders workgroup memory and buffers between them")  # fmt: skip
+         doc="a workgroup waits; orders its memory and buffers")  # fmt: skip
     _row("fence", 0, r.nothing, effect=Effect.SYNC,
          doc="attr scope workgroup|device, attr order acquire|release|acq_rel")  # fmt: skip
 
@@ -130,11 +130,16 @@ def _subgroups() -> None:
         _row(name, arity, rule, effect=Effect.CONVERGENT, doc=doc)
 
     op("subgroup_reduce", 1, r.subgroup_reduce_rule, "attr kind over all invocations of a subgroup")
-    op("subgroup_scan", 1, r.subgroup_reduce_rule, "attr kind, attr inclusive; exclusive starts at the identity")
+    op(
+        "subgroup_scan",
+        1,
+        r.subgroup_reduce_rule,
+        "attr kind, inclusive; exclusive: from the identity",
+    )
     op("subgroup_shuffle", 2, r.shuffle_lane_rule, "the value of lane n modulo the subgroup size")
-    op("subgroup_shuffle_xor", 2, r.shuffle_lane_rule, "the value of lane (own ^ n) modulo the size")
-    op("subgroup_shuffle_up", 2, r.shuffle_lane_rule, "the value of lane own - n; own where outside")
-    op("subgroup_shuffle_down", 2, r.shuffle_lane_rule, "the value of lane own + n; own where outside")
+    op("subgroup_shuffle_xor", 2, r.shuffle_lane_rule, "the value of lane (own ^ n) mod the size")
+    op("subgroup_shuffle_up", 2, r.shuffle_lane_rule, "the value of lane own - n; else own")
+    op("subgroup_shuffle_down", 2, r.shuffle_lane_rule, "the value of lane own + n; else own")
     op("subgroup_broadcast", 2, r.shuffle_lane_rule, "the value of a lane that is the same for all")
     op("subgroup_ballot", 1, r.ballot_rule, "bit i: the vote of lane i; u64 where the size is 64")
     op("subgroup_any", 1, r.vote_rule, "whether any vote is true")
@@ -143,9 +148,16 @@ def _subgroups() -> None:
 
 
 def _control() -> None:
-    for name in ("if", "switch", "for", "while", "yield", "continue", "break", "condition", "return"):
+    terminators = ("yield", "continue", "break", "condition", "return")
+    for name in ("if", "switch", "for", "while", *terminators):
         _row(name, -1, r.nothing, effect=Effect.CONTROL, doc="see ir.core")
-    _row("assert", 1, r.assert_rule, effect=Effect.FAULT, doc="attr site; sets its fault bit if false")
+    _row(
+        "assert",
+        1,
+        r.assert_rule,
+        effect=Effect.FAULT,
+        doc="false: sets the fault bit of attr site",
+    )
     _row("print", -1, r.nothing, effect=Effect.DEBUG, doc="attr format; interpreter only")
     _row("breakpoint", -1, r.nothing, effect=Effect.DEBUG, doc="attr names; interpreter only")
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..dtypes import DType, MemType, Type, VectorType, bool_, element_of, i32, lanes_of, with_element
+from ..dtypes import (
+    DType,
+    MemType,
+    Type,
+    VectorType,
+    bool_,
+    element_of,
+    i32,
+    lanes_of,
+    with_element,
+)
 from .table import OpTypeError, TypeRule
 
 Types = tuple[Type, ...]
 Attrs = Mapping[str, Any]
 
-_CLASSES = {
+_CLASSES: dict[str, Callable[[DType], bool]] = {
     "float": lambda t: t.is_float,
     "int": lambda t: t.is_int,
     "bool": lambda t: t.is_bool,
@@ -85,7 +95,9 @@ def convert_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     if wanted is None or len(wanted) != 1:
         raise OpTypeError("convert needs the type to convert to")
     target = value_type(wanted[0], "result")
-    require(lanes_of(source) == lanes_of(target), f"convert from {source} to {target}: lanes differ")
+    require(
+        lanes_of(source) == lanes_of(target), f"convert from {source} to {target}: lanes differ"
+    )
     return (target,)
 
 
@@ -95,7 +107,9 @@ def bitcast_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
         raise OpTypeError("bitcast needs the type to cast to")
     target = value_type(wanted[0], "result")
     sizes = [element_of(t).bits * lanes_of(t) for t in (source, target)]
-    require(sizes[0] == sizes[1], f"bitcast from {source} to {target}: {sizes[0]} bits to {sizes[1]}")
+    require(
+        sizes[0] == sizes[1], f"bitcast from {source} to {target}: {sizes[0]} bits to {sizes[1]}"
+    )
     for t in (source, target):
         require(not element_of(t).is_bool, f"a bool has no bit pattern (bitcast of {t})")
     return (target,)
@@ -250,5 +264,3 @@ def dot4_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
 def assert_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     bool_scalar(operands[0], "an asserted condition")
     return ()
-
-

@@ -19,7 +19,9 @@ import numpy as np
 
 from ..dtypes import DType, Type
 
-TypeRule = Callable[[tuple[Type, ...], Mapping[str, Any], tuple[Type, ...] | None], tuple[Type, ...]]
+TypeRule = Callable[
+    [tuple[Type, ...], Mapping[str, Any], tuple[Type, ...] | None], tuple[Type, ...]
+]
 Meaning = Callable[..., np.ndarray]
 
 
