@@ -175,14 +175,13 @@ def _worth(op: Op) -> bool:
 def _arms(x: Lowering, op: Op, mask: Mask) -> list[tuple[str, Region]]:
     """The lanes of each arm, as masks."""
     m, f = x.masks, x.f
-    chosen = x.lanes.vector(op.operands[0])
     if op.name == "if":
-        yes = m.from_bools(chosen)
+        yes = x.mask_of(op.operands[0])
         arms = [(m.value(m.both(mask, yes)), op.regions[0])]
         if len(op.regions[1].ops) > 1 or op.regions[1].terminator.name != "yield" or op.results:
             arms.append((m.without(mask, yes), op.regions[1]))
         return arms
-    t = Ty(element_of(op.operands[0].type), x.width)
+    chosen, t = x.lanes.vector(op.operands[0]), Ty(element_of(op.operands[0].type), x.width)
     arms, rest = [], mask
     for case, region in zip(_cases(op), op.regions[:-1], strict=True):
         here = m.from_bools(f.value(f"icmp eq {t.text} {chosen}, {t.const(case)}"))

@@ -24,7 +24,18 @@ from .lowering import LoweringError
 
 _NATIVE = frozenset(
     (
-        *("rsqrt", "sign", "copysign", "isnan", "isinf", "isfinite", "rint", "mul_high", "dot4"),
+        *(
+            "fma",
+            "rsqrt",
+            "sign",
+            "copysign",
+            "isnan",
+            "isinf",
+            "isfinite",
+            "rint",
+            "mul_high",
+            "dot4",
+        ),
         *("popcount", "clz", "ctz", "reverse_bits", "subgroup_reduce", "subgroup_scan"),
         *("subgroup_shuffle_xor", "subgroup_shuffle_up", "subgroup_shuffle_down"),
         "subgroup_broadcast",
@@ -35,7 +46,7 @@ _NATIVE = frozenset(
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The shared object of a kernel. CompileError for what this target cannot run."""
     level = find_arch(kernel.name, arch)
-    kernel = prepare(kernel, level, options)
+    kernel = prepare(kernel, options)
     text, scratch = write(kernel, level)
     try:
         blob = link(toolchain.emit_object(text, level.machine), exports=(kernel.name,))
@@ -59,15 +70,15 @@ def find_arch(kernel: str, name: str) -> Arch:
     return ARCHS[name]
 
 
-def prepare(kernel: Kernel, arch: Arch, options: Options) -> Kernel:
+def prepare(kernel: Kernel, options: Options) -> Kernel:
     """The kernel after the passes of this target."""
-    return passes.run(kernel, passes.standard(support(arch), checks=options.checks))
+    return passes.run(kernel, passes.standard(support(), checks=options.checks))
 
 
-def support(arch: Arch) -> Support:
-    """What this emitter has code for; legalization expands the rest."""
-    fma = ("fma",) if arch.native_fma else ("fma:f16", "fma:bf16", "fma:f32")
-    return Support(native=(_NATIVE | frozenset(fma)))
+def support() -> Support:
+    """What this emitter has code for; legalization expands the rest. A fused multiply-add is never
+    replaced by an unfused one: where a level lacks f64's, the emitter refuses it."""
+    return Support(native=_NATIVE)
 
 
 def write(kernel: Kernel, arch: Arch) -> tuple[str, int]:

@@ -223,16 +223,15 @@ class _Loop:
             f.branch_if(go, inside, leave)
             self.hand_over(leave, scope, here)
             return
-        bools = m.from_bools(condition)
-        active = m.value(m.both(here, bools))
+        active = m.value(m.both(here, condition))
         if self.separate():
-            self.keep(m.without(here, bools))
+            self.keep(m.without(here, condition))
         f.do(f"store {m.type} {active}, ptr {scope.live}")
         x.mask = active
         f.branch_if(m.any(active), inside, scope.exit)
 
     def condition(self) -> tuple[str, bool]:
-        """The value that lets lanes in, and whether it is a scalar."""
+        """What lets lanes in, a scalar (then True) or a mask."""
         x, f = self.x, self.f
         if not self.counted:
             first = self.op.regions[0]
@@ -240,7 +239,7 @@ class _Loop:
                 control.define(x, value, group)
             value = body.emit_region(x, first).operands[0]
             uniform = x.lanes.form(value) == SCALAR
-            return (x.lanes.scalar(value) if uniform else x.lanes.vector(value)), uniform
+            return (x.lanes.scalar(value) if uniform else x.mask_of(value)), uniform
         control.define(x, self.body.args[0], self.counter)
         iv, hi = self.body.args[0], self.op.operands[1]
         dtype = iv.type
@@ -248,7 +247,8 @@ class _Loop:
         uniform = x.lanes.form(iv) == SCALAR and x.lanes.form(hi) == SCALAR
         t = Ty(dtype, 0 if uniform else x.width)
         a, b = (x.lanes.get(v, SCALAR if uniform else VECTOR) for v in (iv, hi))
-        return f.value(f"icmp {'s' if dtype.is_signed else 'u'}lt {t.text} {a}, {b}"), uniform
+        below = f.value(f"icmp {'s' if dtype.is_signed else 'u'}lt {t.text} {a}, {b}")
+        return (below if uniform else x.masks.from_bools(below)), uniform
 
     def separate(self) -> bool:
         """Whether results have variables of their own, to be set when lanes leave."""

@@ -14,7 +14,7 @@ from .analysis import Analysis
 from .arch import Arch
 from .ids import subgroups
 from .lanes import Lanes, Slot
-from .masks import Mask, Masks
+from .masks import Mask, Masks, mask_of
 
 
 class LoweringError(Exception):
@@ -84,7 +84,7 @@ class Lowering:
         self.index = kernel.index
         self.arith = Arithmetic(f, arch.native_f16, arch.native_fma, kernel.fast)
         self.lanes = Lanes(f, analysis)
-        self.masks = Masks(f, self.width, arch.bit_masks)
+        self.masks = Masks(f, self.width, arch.bit_masks, arch.blend_lanes)
         self.scratch = Scratch()
         self.memory: dict[int, Memory] = {}
         self.counts: dict[int, str] = {}
@@ -105,8 +105,9 @@ class Lowering:
         """The LLVM type of a component of a value, in the form that it is kept in."""
         return self.lanes.type_in(value, self.lanes.form(value))
 
-    def has(self, region: Region, name: str) -> bool:
-        return any(op.name == name for op in walk(region))
+    def mask_of(self, value: Value) -> str:
+        """A bool value as a mask."""
+        return mask_of(self.lanes, self.masks, self.defs, value)
 
 
 def memory_element(memory: Memory) -> str:

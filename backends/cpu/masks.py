@@ -6,7 +6,9 @@ ones or all zeros: LLVM carries vectors of bits across blocks in a form that cos
 
 from __future__ import annotations
 
+from ...ir.core import Op, Value
 from ..llvm.text import Function
+from .lanes import SCALAR, Lanes, splat
 
 Mask = str | None
 
@@ -14,12 +16,14 @@ Mask = str | None
 class Masks:
     """Operations on masks of a given width."""
 
-    def __init__(self, f: Function, width: int, bits: bool) -> None:
+    def __init__(self, f: Function, width: int, bits: bool, native: int = 0) -> None:
         self.f, self.width, self.bits = f, width, bits
         self.bools = f"<{width} x i1>"
         self.type = self.bools if bits else f"<{width} x i32>"
         self.whole = "splat (i1 true)" if bits else "splat (i32 -1)"
         self.none = "zeroinitializer"
+        blends = not bits and width == native
+        self.blendable = {f"<{width} x {t}>" for t in ("float", "i32")} if blends else set()
 
     def from_bools(self, bools: str) -> str:
         """A mask of the lanes where a vector of bits is set."""
@@ -68,6 +72,37 @@ class Masks:
         """`new` in active lanes, `old` in the others."""
         if mask is None:
             return new
+        if type_ in self.blendable:
+            return self._blend_by_sign(mask, type_, new, old)
         return self.f.value(
             f"select {self.bools} {self.to_bools(mask)}, {type_} {new}, {type_} {old}"
         )
+
+    def _blend_by_sign(self, mask: str, type_: str, new: str, old: str) -> str:
+        """The instruction that selects by sign bits: written as itself, or LLVM would take the
+        mask apart into bits and put it together again."""
+        f, real = self.f, f"<{self.width} x float>"
+        sign, a, b = (
+            v if t == real else f.value(f"bitcast {t} {v} to {real}")
+            for t, v in ((self.type, mask), (type_, old), (type_, new))
+        )
+        name = "llvm.x86.sse41.blendvps" if self.width == 4 else "llvm.x86.avx.blendv.ps.256"
+        out = f.call(name, real, (real, a), (real, b), (real, sign))
+        return out if type_ == real else f.value(f"bitcast {real} {out} to {type_}")
+
+
+def mask_of(lanes: Lanes, masks: Masks, defs: dict[int, Op], value: Value, depth: int = 4) -> str:
+    """A bool value as a mask.
+
+    Where masks are lanes of integers, `and` and `or` are done on them: a uniform operand in every
+    bit of a vector of bits costs LLVM a conversion each way.
+    """
+    op = defs.get(value.id)
+    known = op is not None and all(v.id in lanes.held for v in op.operands)
+    if not masks.bits and known and depth and op and op.name in ("and", "or"):
+        a, b = (mask_of(lanes, masks, defs, v, depth - 1) for v in op.operands)
+        return masks.f.value(f"{op.name} {masks.type} {a}, {b}")
+    if not masks.bits and lanes.form(value) == SCALAR and lanes.scalar(value).startswith("%"):
+        word = masks.f.value(f"sext i1 {lanes.scalar(value)} to i32")
+        return splat(masks.f, word, "i32", masks.width)
+    return masks.from_bools(lanes.vector(value))
