@@ -71,6 +71,30 @@ def leaving(x: Read[i32], y: ReadWrite[i32], gate: i32):
     y[i] = value + 1
 
 
+@kernel(workgroup=lambda: (128, 1, 1), grid=lambda: (2, 1, 1))
+def blocks(y: Write[i32], *, BOUND: int = 8):
+    """Answers that a whole subgroup may or may not share."""
+    lid = local_id(0)
+    i = global_id(0)
+    code = i32(0)
+    if lid < BOUND:
+        code += 1
+    if lid >= BOUND:
+        code += 2
+    if BOUND > lid:
+        code += 4
+    if BOUND <= lid:
+        code += 8
+    if lid <= BOUND:
+        code += 16
+    if lid > BOUND:
+        code += 32
+    if i == BOUND:
+        code += 64
+    code = code * 1000 + (lid // BOUND) * 100 + lid % BOUND
+    y[i] = code * 7 + (i >> 3) + (lid & (BOUND - 1)) + (i & 31) + (i - 5) // BOUND + (i - 5) % BOUND
+
+
 @kernel(workgroup=lambda: (16, 1, 1), grid=lambda: (1, 1, 1))
 def fused(x: Read[f64], y: Write[f64]):
     i = global_id(0)
@@ -132,6 +156,15 @@ def test_any_workgroup_shape_gives_the_right_ids(size: tuple[int, int], arch: st
     got, expected = (np.full(size[0] * size[1] * 6, -1, np.int32) for _ in range(2))
     interp.run(kernel_, [expected], (2, 3, 1))
     Artifact(kernel_, arch).run([got], (2, 3, 1))
+    assert np.array_equal(got, expected)
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 4, 5, 8, 12, 16, 17, 32, 48, 64, 100, 128])
+def test_blocks_of_lanes_are_told_apart(bound: int, arch: str) -> None:
+    kernel_ = blocks.trace("i32", BOUND=bound)
+    got, expected = (np.zeros(256, np.int32) for _ in range(2))
+    interp.run(kernel_, [expected], (2, 1, 1))
+    Artifact(kernel_, arch).run([got], (2, 1, 1))
     assert np.array_equal(got, expected)
 
 
