@@ -81,9 +81,9 @@ def blocks(y: Write[i32], *, BOUND: int = 8):
         code += 1
     if lid >= BOUND:
         code += 2
-    if BOUND > lid:
+    if BOUND > lid:  # noqa: SIM300 - the order is what is tested
         code += 4
-    if BOUND <= lid:
+    if BOUND <= lid:  # noqa: SIM300
         code += 8
     if lid <= BOUND:
         code += 16
