@@ -12,7 +12,7 @@ from ...ir.core import Kernel, Loc, Op, Value, float_bits
 from ...ir.dtypes import DTYPES, DType, Type, VectorType
 from ..compile import CompileError
 from .module import Module
-from .opcodes import Deco
+from .opcodes import Deco, Storage
 from .opcodes import Op as S
 from .usage import Usage, narrow_name
 
@@ -76,6 +76,14 @@ class Emitter:
         result = self.ins(opcode, type_, *operands)
         if not self.contract:
             self.module.decorations += (3 << 16 | S.DECORATE, result, Deco.NO_CONTRACTION)
+        return result
+
+    def variable(self, type_: int, initial: int | None = None) -> int:
+        """A function-local variable; `initial` is a constant."""
+        pointer, result = self.module.pointer(Storage.FUNCTION, type_), self.module.id()
+        start = () if initial is None else (initial,)
+        words = (S.VARIABLE, pointer, result, Storage.FUNCTION, *start)
+        self.variables += (len(words) << 16 | words[0], *words[1:])
         return result
 
     # types

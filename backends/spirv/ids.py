@@ -132,7 +132,9 @@ class Ids:
         differ = [e.ins(S.I_NOT_EQUAL, e.module.bool_, counts[d], grid[d]) for d in (0, 1)]
         folded = e.ins(S.LOGICAL_OR, e.module.bool_, *differ)
         decode, leave, inside, merge = (e.module.id() for _ in range(4))
-        before = e.block
+        places = {d: e.variable(u32) for d in sorted(dims)}
+        for d, place in places.items():
+            e.raw(S.STORE, place, raw[d])
         e.raw(S.SELECTION_MERGE, merge, 0)
         e.raw(S.BRANCH_CONDITIONAL, folded, decode, merge)
         e.label(decode)
@@ -144,17 +146,20 @@ class Ids:
         e.label(leave)
         e.raw(S.RETURN)
         e.label(inside)
-        decoded: dict[int, int] = {}
-        if dims:
-            decoded[0] = e.ins(S.U_MOD, u32, linear, grid[0])
-        if dims & {1, 2}:
-            rows = e.ins(S.U_DIV, u32, linear, grid[0])
-            decoded[1] = e.ins(S.U_MOD, u32, rows, grid[1])
-            decoded[2] = e.ins(S.U_DIV, u32, rows, grid[1])
+        for d, place in places.items():
+            e.raw(S.STORE, place, self.decoded(linear, grid, d))
         e.branch(merge)
         e.label(merge)
-        for d in sorted(dims):
-            self.group[d] = e.ins(S.PHI, u32, raw[d], before, decoded[d], inside)
+        for d, place in places.items():
+            self.group[d] = e.ins(S.LOAD, u32, place)
+
+    def decoded(self, linear: int, grid: list[int], d: int) -> int:
+        """The group id along `d` of the group with this linear number."""
+        e, u32 = self.e, self.e.module.u32
+        if d == 0:
+            return e.ins(S.U_MOD, u32, linear, grid[0])
+        rows = e.ins(S.U_DIV, u32, linear, grid[0])
+        return e.ins(S.U_MOD if d == 1 else S.U_DIV, u32, rows, grid[1])
 
     # ids of the kernel's index type
 

@@ -154,8 +154,7 @@ class Memories:
             self.shared_bytes += (memory.count * width + 15) // 16 * 16
         else:
             storage = Storage.FUNCTION
-            variable, pointer = e.module.id(), e.module.pointer(storage, array)
-            e.variables += (5 << 16 | S.VARIABLE, pointer, variable, storage, e.module.null(array))
+            variable = e.variable(array, e.module.null(array))
         name = dict(op.attrs).get("name") or op.result.hint
         if name:
             e.module.name(variable, str(name))

@@ -135,23 +135,19 @@ class Atomics:
         """Replace the word at `pointer` by `update` of it; gives the old word."""
         e, new_id = self.e, self.e.module.id
         relaxed = e.module.word(0)
-        first = e.ins(S.ATOMIC_LOAD, word, pointer, scope, relaxed)
-        before, header, body, again, out = e.block, new_id(), new_id(), new_id(), new_id()
+        header, body, again, out = new_id(), new_id(), new_id(), new_id()
         e.branch(header)
         e.label(header)
-        expected = e.ins(S.PHI, word, first, before, 0, again)
-        hole = len(e.code) - 2
         e.raw(S.LOOP_MERGE, out, again, 0)
         e.branch(body)
         e.label(body)
-        new = update(expected)
-        operands = (pointer, scope, relaxed, relaxed, new, expected)
+        expected = e.ins(S.ATOMIC_LOAD, word, pointer, scope, relaxed)
+        operands = (pointer, scope, relaxed, relaxed, update(expected), expected)
         old = e.ins(S.ATOMIC_COMPARE_EXCHANGE, word, *operands)
         done = e.ins(S.I_EQUAL, e.module.bool_, old, expected)
         e.raw(S.BRANCH_CONDITIONAL, done, out, again)
         e.label(again)
         e.branch(header)
-        e.code[hole] = old
         e.label(out)
         return old
 
