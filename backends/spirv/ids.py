@@ -32,7 +32,6 @@ class Ids:
         self.block = module.variable(pointer, Storage.UNIFORM)
         module.decorate(self.block, Deco.DESCRIPTOR_SET, 0)
         module.decorate(self.block, Deco.BINDING, self.binding)
-        module.decorate(self.block, Deco.NON_WRITABLE)
         module.name(self.block, "params")
         self.size = self.local_size()
         self.group: dict[int, int] = {}

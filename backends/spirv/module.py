@@ -100,12 +100,11 @@ class Module:
         return self.type(Op.TYPE_ARRAY, element, self.constant(self.u32, count))
 
     def block(self, element: int, stride: int, count: int | None, storage: int) -> int:
-        """Pointer type to a block that holds one array: `count` elements, or run-time sized."""
-        key = ("block", element, count, storage)
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        # Arrays with a stride decoration are not shared with plain ones of the same type.
+        """Pointer type to a new block that holds one array: `count` elements, or run-time sized.
+
+        Every variable gets its own: NVIDIA's compiler takes NonWritable of one variable for a
+        fact about its type, and then moves loads of other variables across their stores.
+        """
         items = self.id()
         if count is None:
             self.globals += (3 << 16 | Op.TYPE_RUNTIME_ARRAY, items, element)
@@ -117,8 +116,7 @@ class Module:
         self.globals += (3 << 16 | Op.TYPE_STRUCT, struct, items)
         self.decorate(struct, Deco.BLOCK)
         self.decorations += (5 << 16 | Op.MEMBER_DECORATE, struct, 0, Deco.OFFSET, 0)
-        self._known[key] = pointer = self.pointer(storage, struct)
-        return pointer
+        return self.pointer(storage, struct)
 
     # constants
 

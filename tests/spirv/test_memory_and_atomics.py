@@ -86,7 +86,7 @@ def test_views_of_one_binding_are_aliased_and_single_ones_restrict() -> None:
     assert text.count("Aliased") == 3  # both views of x, and z
     assert text.count("Restrict") == 1  # y
     assert text.count("NonReadable") == 1
-    assert text.count("NonWritable") == 3  # both views of x, and the parameters
+    assert text.count("NonWritable") == 2  # both views of x
 
 
 def test_private_arrays_start_as_zero(driver: Driver) -> None:

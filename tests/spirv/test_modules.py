@@ -178,6 +178,15 @@ def test_globals_join_the_interface_from_spirv_1_4_on() -> None:
     assert interface(newer) == variables(newer, "")
 
 
+def test_buffers_share_no_block_type() -> None:
+    """NVIDIA's compiler takes NonWritable of one variable for a fact about its type."""
+    text = disassembly(emitted(SAXPY))
+    pointers = [
+        s.split()[3] for s in text.split("\n") if "OpVariable" in s and "StorageBuffer" in s
+    ]
+    assert len(pointers) == len(set(pointers)) == 2
+
+
 def test_names_are_kept_for_debuggers() -> None:
     text = disassembly(emitted(SAXPY))
     for name in ("test", "x", "y", "a", "i", "scaled", "params"):

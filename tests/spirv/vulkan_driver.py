@@ -65,7 +65,9 @@ class Driver:
         pickle.dump(job, self.process.stdin)
         self.process.stdin.flush()
         answer = self.receive()
-        if isinstance(answer, str):
+        if isinstance(answer, str):  # the device may be lost: the next job gets a fresh one
+            self.close()
+            self.process = None
             raise DriverError(f"{self.label}: {answer}")
         return answer
 
