@@ -56,42 +56,52 @@ def relu(value):
 
 
 @device
-def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, TX, TY, TM, TN, TK):
-    """Tiles of both operands go through workgroup memory in steps of TK along k."""
-    tile_a = workgroup_array(STAGE, (TY * TM, TK))
+def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, STAGE, TX, TY):
+    """tile = source[row0 : row0 + HEIGHT, col0 : col0 + WIDTH], zero outside rows x cols."""
+    lid = local_id(1) * TX + local_id(0)
+    inside = row0 + HEIGHT <= rows and col0 + WIDTH <= cols
+    for step in static_range(ceil_div(HEIGHT * WIDTH, TX * TY)):
+        at = lid + step * (TX * TY)
+        row = at // WIDTH
+        col = at % WIDTH
+        if HEIGHT * WIDTH % (TX * TY) == 0 or row < HEIGHT:
+            if inside:
+                tile[row, col] = convert(source[(row0 + row) * cols + col0 + col], STAGE)
+            else:
+                value = convert(0, STAGE)
+                if row0 + row < rows and col0 + col < cols:
+                    value = convert(source[(row0 + row) * cols + col0 + col], STAGE)
+                tile[row, col] = value
+
+
+@device
+def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN, TK):
+    """Tiles of b, and of a where STAGE_A, go through workgroup memory in steps of TK along k."""
     tile_b = workgroup_array(STAGE, (TK, TX * TN))
     lx = local_id(0)
     ly = local_id(1)
-    lid = ly * TX + lx
-    top = group_id(1) * (TY * TM)
-    left = group_id(0) * (TX * TN)
+    top = group_id(0 if DOWN else 1) * (TY * TM)
+    left = group_id(1 if DOWN else 0) * (TX * TN)
     acc = registers(f32, (TM, TN), 0)
+    starts = registers(i32, TM, 0)
+    for i in static_range(TM):
+        starts[i] = min(top + ly * TM + i, m - 1) * k
+    if STAGE_A:
+        tile_a = workgroup_array(STAGE, (TY * TM, TK))
     for k0 in range(0, k, TK):
-        for step in static_range(ceil_div(TY * TM * TK, TX * TY)):
-            at = lid + step * (TX * TY)
-            row = at // TK
-            col = at % TK
-            value = convert(0, STAGE)
-            if row < TY * TM and top + row < m and k0 + col < k:
-                value = convert(a[(top + row) * k + k0 + col], STAGE)
-            if row < TY * TM:
-                tile_a[row, col] = value
-        for step in static_range(ceil_div(TX * TN * TK, TX * TY)):
-            at = lid + step * (TX * TY)
-            row = at // (TX * TN)
-            col = at % (TX * TN)
-            value = convert(0, STAGE)
-            if row < TK and k0 + row < k and left + col < n:
-                value = convert(b[(k0 + row) * n + left + col], STAGE)
-            if row < TK:
-                tile_b[row, col] = value
+        if STAGE_A:
+            fill_tile(tile_a, a, top, k0, m, k, TY * TM, TK, STAGE, TX, TY)
+        fill_tile(tile_b, b, k0, left, k, n, TK, TX * TN, STAGE, TX, TY)
         barrier()
-        for kk in range(TK):
+        for kk in range(min(TK, k - k0)):
             right = registers(f32, TN, 0)
             for j in static_range(TN):
                 right[j] = convert(tile_b[kk, lx + j * TX], f32)
             for i in static_range(TM):
-                up = convert(tile_a[ly * TM + i, kk], f32)
+                if STAGE_A:
+                    up = convert(tile_a[ly * TM + i, kk], f32)
+                else:
+                    up = convert(a[starts[i] + k0 + kk], f32)
                 for j in static_range(TN):
                     acc[i, j] = fma(up, right[j], acc[i, j])
         barrier()
@@ -104,10 +114,10 @@ def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, TX, TY, TM, TN, TK):
 
 
 @device
-def direct(a, b, c, m, n, k, OUT, EPILOGUE, TX, TY, TM, TN):
+def direct(a, b, c, m, n, k, OUT, EPILOGUE, DOWN, TX, TY, TM, TN):
     """Operands come straight from their buffers, four along k at a time where rows allow it."""
-    top = (group_id(1) * TY + local_id(1)) * TM
-    left = (group_id(0) * TX + local_id(0)) * TN
+    top = (group_id(0 if DOWN else 1) * TY + local_id(1)) * TM
+    left = (group_id(1 if DOWN else 0) * TX + local_id(0)) * TN
     if n % TN == 0 and k % 4 == 0:
         if left < n and top < m:
             acc = registers(vec(f32, TN), TM, 0)
@@ -145,7 +155,11 @@ def direct(a, b, c, m, n, k, OUT, EPILOGUE, TX, TY, TM, TN):
 
 @kernel(
     workgroup=lambda: (TX, TY, 1),
-    grid=lambda: (ceil_div(n, TX * TN), ceil_div(m, TY * TM), 1),
+    grid=lambda: (
+        ceil_div(m, TY * TM) if DOWN else ceil_div(n, TX * TN),
+        ceil_div(n, TX * TN) if DOWN else ceil_div(m, TY * TM),
+        1,
+    ),
 )
 def matmul(
     a: Read[T],
@@ -160,6 +174,8 @@ def matmul(
     OUT: DType = f32,
     EPILOGUE: Function = identity,
     STAGED: bool = True,
+    STAGE_A: bool = True,
+    DOWN: bool = False,
     TX: int = 16,
     TY: int = 16,
     TM: int = 4,
@@ -172,12 +188,14 @@ def matmul(
     A workgroup of TX x TY invocations makes a tile of TY*TM x TX*TN results, TM x TN per
     invocation. Products of T accumulate in f32 in the order of k, by fma. STAGED: through tiles
     of type STAGE in workgroup memory, TK deep; else straight from the buffers, which is better
-    where barriers are dear (software Vulkan).
+    where barriers are dear (software Vulkan). STAGE_A: the tiles of a, too; without it a row of a
+    is read in place, which is better where all lanes of a subgroup share it (a CPU). DOWN: the
+    workgroups are numbered down the columns of c, so that neighbours share a panel of b.
     """
     if STAGED:
-        staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, TX, TY, TM, TN, TK)
+        staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN, TK)
     else:
-        direct(a, b, c, m, n, k, OUT, EPILOGUE, TX, TY, TM, TN)
+        direct(a, b, c, m, n, k, OUT, EPILOGUE, DOWN, TX, TY, TM, TN)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

@@ -10,6 +10,7 @@ from ..ir.lang import (
     DType,
     Read,
     Write,
+    ceil_div,
     convert,
     device,
     f32,
@@ -37,23 +38,55 @@ from .reduction import terms
 
 
 @device
-def rmsnorm_row(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC):
-    """One row by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
-    n = cols // VEC
-    base = group_id(0) * n
-    lid = local_id(0)
+def partial_squares(x, base, n, BLOCK, VEC):
+    """The sum of squares of this invocation's elements of the row at `base`."""
     squares = zeros(f32, VEC)
-    for c in range(lid, n, BLOCK):
+    for c in range(local_id(0), n, BLOCK):
         v = convert(load(x, base + c, VEC), f32)
         squares = squares + v * v
-    total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
-    scale = 1 / sqrt(total / convert(cols, f32) + eps)
-    for c in range(lid, n, BLOCK):
+    return squares
+
+
+@device
+def rmsnorm_row(x, weight, y, base, following, scale, n, T, BLOCK, VEC, AHEAD):
+    """The row at `base` times `scale` and weights; n elements of VEC neighbours each.
+
+    AHEAD: gives this invocation's sum of squares of the row at `following`, so that reading that
+    row overlaps with writing this one.
+    """
+    squares = zeros(f32, VEC)
+    for c in range(local_id(0), n, BLOCK):
         v = convert(load(x, base + c, VEC), f32) * scale
         store(y, base + c, convert(v * convert(load(weight, c, VEC), f32), T), VEC)
+        if AHEAD:
+            ahead = convert(load(x, following + c, VEC), f32)
+            squares = squares + ahead * ahead
+    return squares
 
 
-@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // cols, 1, 1))
+@device
+def rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, ROWS):
+    """ROWS rows by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
+    n = cols // VEC
+    first = group_id(0) * ROWS
+    squares = partial_squares(x, first * n, n, BLOCK, VEC)
+    if ROWS == 1:
+        total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
+        scale = 1 / sqrt(total / convert(cols, f32) + eps)
+        rmsnorm_row(x, weight, y, first * n, first * n, scale, n, T, BLOCK, VEC, False)
+    else:
+        count = len(y) // cols
+        for row in range(first, min(first + ROWS, count)):
+            total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
+            scale = 1 / sqrt(total / convert(cols, f32) + eps)
+            following = min(row + 1, count - 1) * n
+            squares = rmsnorm_row(x, weight, y, row * n, following, scale, n, T, BLOCK, VEC, True)
+
+
+@kernel(
+    workgroup=lambda: (BLOCK, 1, 1),
+    grid=lambda: (ceil_div(len(y) // max(cols, 1), ROWS), 1, 1),
+)
 def rmsnorm(
     x: Read[T],
     weight: Read[T],
@@ -65,12 +98,13 @@ def rmsnorm(
     BLOCK: int = 256,
     SUBGROUP: int = 1,
     VEC: int = 1,
+    ROWS: int = 1,
 ):
     """y[r, :] = x[r, :] / sqrt(mean(x[r, :]**2) + eps) * weight, in f32 (Zhang and Sennrich)."""
     if VEC > 1 and cols % VEC == 0:
-        rmsnorm_row(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC)
+        rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, ROWS)
     else:
-        rmsnorm_row(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, 1)
+        rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, 1, ROWS)
 
 
 @device
@@ -96,7 +130,7 @@ def layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC):
         store(y, base + c, convert(scaled, T), VEC)
 
 
-@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // cols, 1, 1))
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // max(cols, 1), 1, 1))
 def layernorm(
     x: Read[T],
     weight: Read[T],

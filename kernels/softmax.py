@@ -10,6 +10,7 @@ from ..ir.lang import (
     DType,
     Read,
     ReadWrite,
+    ceil_div,
     convert,
     device,
     exp,
@@ -37,31 +38,63 @@ from .reduction import terms
 
 
 @device
-def softmax_row(x, y, cols, T, BLOCK, SUBGROUP, VEC):
-    """One row by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
-    n = cols // VEC
-    base = group_id(0) * n
+def partial_top(x, base, n, BLOCK, VEC):
+    """What this invocation finds as the greatest of its elements of the row at `base`."""
     lid = local_id(0)
     tops = convert(load(x, base + min(lid, n - 1), VEC), f32)
     for c in range(lid + BLOCK, n, BLOCK):
         tops = max(tops, convert(load(x, base + c, VEC), f32))
-    top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
+    return tops
+
+
+@device
+def softmax_row(x, y, base, following, top, n, T, BLOCK, SUBGROUP, VEC, AHEAD):
+    """The row at `base`, whose greatest element is `top`; n elements of VEC neighbours each.
+
+    AHEAD: gives this invocation's greatest element of the row at `following`, so that reading
+    that row overlaps with computing this one.
+    """
+    lid = local_id(0)
+    tops = convert(load(x, following + min(lid, n - 1), VEC), f32) if AHEAD else zeros(f32, VEC)
     sums = zeros(f32, VEC)
     for c in range(lid, n, BLOCK):
         e = exp(convert(load(x, base + c, VEC), f32) - top)
-        if f32 == T:
+        if T == f32:
             store(y, base + c, e, VEC)
         sums = sums + e
+        if AHEAD:
+            tops = max(tops, convert(load(x, following + c, VEC), f32))
     scale = 1 / block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP)
     for c in range(lid, n, BLOCK):
-        if f32 == T:
+        if T == f32:
             store(y, base + c, load(y, base + c, VEC) * scale, VEC)
         else:
             e = exp(convert(load(x, base + c, VEC), f32) - top)
             store(y, base + c, convert(e * scale, T), VEC)
+    return tops
 
 
-@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // cols, 1, 1))
+@device
+def softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, VEC, ROWS):
+    """ROWS rows by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
+    n = cols // VEC
+    first = group_id(0) * ROWS
+    tops = partial_top(x, first * n, n, BLOCK, VEC)
+    top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
+    if ROWS == 1:
+        softmax_row(x, y, first * n, first * n, top, n, T, BLOCK, SUBGROUP, VEC, False)
+    else:
+        count = len(y) // cols
+        for row in range(first, min(first + ROWS, count)):
+            following = min(row + 1, count - 1) * n
+            tops = softmax_row(x, y, row * n, following, top, n, T, BLOCK, SUBGROUP, VEC, True)
+            top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
+
+
+@kernel(
+    workgroup=lambda: (BLOCK, 1, 1),
+    grid=lambda: (ceil_div(len(y) // max(cols, 1), ROWS), 1, 1),
+)
 def softmax(
     x: Read[T],
     y: ReadWrite[T],
@@ -71,15 +104,16 @@ def softmax(
     BLOCK: int = 256,
     SUBGROUP: int = 1,
     VEC: int = 1,
+    ROWS: int = 1,
 ):
     """y[r, :] = exp(x[r, :] - max) / sum of them, in f32; x and y are row-major.
 
     Where T is f32 the exponentials are kept in y between the passes, else computed twice.
     """
     if VEC > 1 and cols % VEC == 0:
-        softmax_row(x, y, cols, T, BLOCK, SUBGROUP, VEC)
+        softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, VEC, ROWS)
     else:
-        softmax_row(x, y, cols, T, BLOCK, SUBGROUP, 1)
+        softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, 1, ROWS)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

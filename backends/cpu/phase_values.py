@@ -57,6 +57,13 @@ class PhaseValues:
         else:
             self.blocks[value.id] = self.blocks[other.id]
 
+    def inherit(self, heir: Value, value: Value) -> None:
+        """Let a value that a later phase needs lie where `value`, needed no more, lies."""
+        form = self.x.lanes.form
+        kept = heir.id in self.crossing and self.again(heir) > _AGAIN
+        if kept and not self.common(heir) and value.id in self.blocks and form(heir) == form(value):
+            self.same_place(heir, value)
+
     def place_carried(self, value: Value, result: Value) -> None:
         """Places for what a loop carries and for its result: one, if they are held alike, since
         what an invocation carries when it leaves is its result."""
@@ -67,10 +74,10 @@ class PhaseValues:
         else:
             self.place(result)
 
-    def apart(self, results: Sequence[Value], carried: Sequence[Value]) -> Moves:
-        """The results that have places of their own, with what they are set to at the end."""
-        pairs = zip(results, carried, strict=True)
-        return [(r, v) for r, v in pairs if r.id in self.variables or not self.one_place(r, v)]
+    def apart(self, targets: Sequence[Value], values: Sequence[Value]) -> Moves:
+        """The targets that are not where their values are, with these values."""
+        pairs = zip(targets, values, strict=True)
+        return [(t, v) for t, v in pairs if t.id in self.variables or not self.one_place(t, v)]
 
     def one_place(self, a: Value, b: Value) -> bool:
         return a.id in self.blocks and self.blocks[a.id] is self.blocks.get(b.id)

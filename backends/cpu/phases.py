@@ -16,6 +16,7 @@ from ...ir.dtypes import Access, MemType, Space, element_of
 from ...ir.ops import ROWS, Effect
 from ..llvm.types import Ty
 from . import body, control
+from .heirs import heirs
 from .lanes import SCALAR, VECTOR, Held
 from .lowering import Lowering, SlotGroup
 from .phase_values import Moves, PhaseValues, uses
@@ -140,7 +141,7 @@ class _Phases:
         if terminator.name == "condition":
             self.flush(run)
             return
-        self.flush(run, list(zip(self.targets(terminator), terminator.operands, strict=True)))
+        self.flush(run, self.values.apart(self.targets(terminator), terminator.operands))
         if terminator.name in ("continue", "break"):
             latch, exit_, _ = self.loops[-1]
             self.f.branch(latch if terminator.name == "continue" else exit_)
@@ -223,6 +224,8 @@ class _Phases:
         f.branch(exit_)
         f.block(inside)
         self.loops.append((latch, exit_, op))
+        for value, heir in heirs(op.regions[-1], carried, self.outer):
+            self.values.inherit(heir, value)
         self.region(op.regions[-1])
         self.loops.pop()
         f.block(latch)

@@ -54,6 +54,9 @@ def _expression(t: Tracer, node: ast.expr) -> Attr:
         return _combine(_OPS[type(node.op)], _expression(t, node.left), _expression(t, node.right))
     if isinstance(node, ast.Call):
         return _call(t, node)
+    if isinstance(node, ast.IfExp):
+        chosen = node.body if t.static(node.test, "the choice of a grid size") else node.orelse
+        return _expression(t, chosen)
     if isinstance(node, ast.Name):
         entry = t.lookup(node)
         if isinstance(entry, Value):

@@ -57,7 +57,7 @@ class ReplayStage:
                 s.code.address,
                 s.args,
                 s.groups,
-                min(max(1, s.groups // (workers * 8)), MAX_GROUPS >> 8),
+                min(max(1, s.groups // (workers * 64)), MAX_GROUPS >> 8),
             )
             for s in stages
         ]

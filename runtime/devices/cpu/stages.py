@@ -77,7 +77,7 @@ class LaunchStage:
         self._scratch = scratch
         self.groups = command.groups
         self._workers = min(workers, self.groups)
-        self._grain = max(1, self.groups // (self._workers * 8))
+        self._grain = max(1, self.groups // (self._workers * 64))
         self._next = itertools.count()
 
     @property
