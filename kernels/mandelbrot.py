@@ -20,6 +20,7 @@ def mandelbrot(
     limit: i32,
     *,
     BLOCK: int = 64,
+    SUBGROUP: int = 1,
 ):
     """y[r, c] = steps of z := z*z + p until |z| > 2, at most limit.
 
