@@ -27,13 +27,14 @@ with runtime.open_device("cpu") as device:
 """
 
 
-def process(code: str, tries: int = 15) -> float:
-    """Wall time in milliseconds of a fresh Python that runs `code`, the best of several."""
-    best = float("inf")
+def processes(codes: list[str], tries: int = 20) -> list[float]:
+    """Wall times in milliseconds of fresh Pythons, the best of several each, in turns."""
+    best = [float("inf")] * len(codes)
     for _ in range(tries):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
-        best = min(best, (time.perf_counter() - start) * 1e3)
+        for n, code in enumerate(codes):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            best[n] = min(best[n], (time.perf_counter() - start) * 1e3)
     return best
 
 
@@ -56,12 +57,12 @@ def replay() -> float:
 
 
 def main() -> int:
-    bare, numpy = process("pass"), process("import numpy")
-    imported = process("import numpy, gristmill.runtime")
+    with_runtime = "import numpy, gristmill.runtime"
+    bare, numpy, imported, first = processes(["pass", "import numpy", with_runtime, FIRST])
     print(f"python                            {bare:7.1f} ms")
     print(f"import numpy                      {numpy - bare:7.1f} ms over python")
     print(f"import gristmill.runtime          {imported - numpy:7.1f} ms over numpy (bound 30)")
-    print(f"process start to first result     {process(FIRST):7.1f} ms (bound 300)")
+    print(f"process start to first result     {first:7.1f} ms (bound 300)")
     print(f"replay of 100 recorded kernels    {replay():7.3f} us each (bound 1)")
     return 0
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .core import Attr, Param, const_bits
 from .dtypes import DType
+from .interface import Attr, Param, const_bits
 
 GRID_OPS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,

@@ -22,25 +22,16 @@ Values are numbered; two kernels are equal when their structure, numbers and att
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from .dtypes import Access, DType, Kind, MemType, Type
-
-Attr = int | str | bool | tuple["Attr", ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Loc:
-    """A place in kernel source: file as given to the tracer, 1-based line and column."""
-
-    file: str
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+from .dtypes import DType, MemType, Type
+from .interface import Attr as Attr
+from .interface import Loc as Loc
+from .interface import Param as Param
+from .interface import bits_float as bits_float
+from .interface import const_bits as const_bits
+from .interface import float_bits as float_bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +78,6 @@ class Region:
     @property
     def terminator(self) -> Op:
         return self.ops[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """A kernel parameter.
-
-    kind: `buffer`, `slot` (a one-element read-only buffer whose value changes between replays) or
-    `scalar`. access and may_alias concern buffers.
-    """
-
-    name: str
-    kind: str
-    dtype: DType
-    access: Access = Access.READ
-    may_alias: bool = False
-
-    @property
-    def is_memory(self) -> bool:
-        return self.kind != "scalar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,55 +157,6 @@ def renumber(kernel: Kernel) -> Kernel:
         return Region(args, tuple(ops))
 
     return replace(kernel, body=rebuild(kernel.body))
-
-
-_PACK = {16: ("<e", "<H"), 32: ("<f", "<I"), 64: ("<d", "<Q")}
-
-
-def float_bits(value: float, dtype: DType) -> int:
-    """The bit pattern of `value` rounded to nearest even in `dtype`; every NaN is the quiet one."""
-    if dtype.name == "bf16":
-        return _bf16_bits(value)
-    if math.isnan(value):
-        return {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8000000000000}[dtype.bits]
-    real, integer = _PACK[dtype.bits]
-    try:
-        packed = struct.pack(real, value)
-    except OverflowError:  # struct refuses what rounds to infinity
-        packed = struct.pack(real, math.copysign(math.inf, value))
-    return int(struct.unpack(integer, packed)[0])
-
-
-def _bf16_bits(value: float) -> int:
-    if math.isnan(value):
-        return 0x7FC0
-    word = float_bits(value, _F32)
-    # Rounding twice goes wrong only where the f32 is a tie that `value` itself is not: make the
-    # f32 odd there, towards the side on which `value` lies (round to odd).
-    rounded = bits_float(word, _F32)
-    if word & 0xFFFF == 0x8000 and rounded != value and math.isfinite(rounded):
-        word += 1 if abs(value) > abs(rounded) else -1
-    return (word + 0x7FFF + ((word >> 16) & 1)) >> 16
-
-
-def const_bits(value: float, dtype: DType) -> int:
-    """The bit pattern of a Python number as a constant of `dtype`."""
-    if dtype.is_float:
-        return float_bits(float(value), dtype)
-    if dtype.is_bool:
-        return int(bool(value))
-    return int(value) & ((1 << dtype.bits) - 1)
-
-
-def bits_float(bits: int, dtype: DType) -> float:
-    """The value of a bit pattern of a float type."""
-    if dtype.name == "bf16":
-        return bits_float(bits << 16, _F32)
-    real, integer = _PACK[dtype.bits]
-    return float(struct.unpack(real, struct.pack(integer, bits))[0])
-
-
-_F32 = DType("f32", Kind.FLOAT, 32)
 
 
 def const_value(op: Op) -> int | float | bool:

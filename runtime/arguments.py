@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.core import Param
+from ..ir.interface import Param
 from .errors import ArgumentError, LimitExceeded, StateError
 from .hazards import Binding, overlap
 from .launch import Command, LoadedKernel

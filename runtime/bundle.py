@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..ir.core import Loc
+from ..ir.interface import Loc
 from ..store.manifest import SCHEMA, Manifest, ManifestError
 from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
 from .refusal import Lack, Refusal

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..store.manifest import ManifestError
 
 if TYPE_CHECKING:
-    from ..ir.core import Loc
+    from ..ir.interface import Loc
     from .refusal import Refusal
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.core import Param
+from ..ir.interface import Param
 from .arguments import check_array, check_may_overlap
 from .errors import ArgumentError
 from .hazards import Binding

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.abi import evaluate
-from ..ir.core import Param
 from ..ir.dtypes import DTYPES, Access
+from ..ir.interface import Param
 from .errors import ArgumentError, LimitExceeded
 from .hazards import Binding
 
