@@ -66,6 +66,16 @@ def k(x: Read[T], y: Write[T], n: i32, *, T: DType = f32, B: int = 8, INDEX: DTy
     assert module.k.constexprs["B"] == ("int", 8)
 
 
+def test_a_constexpr_chooses_between_grid_sizes(load: Any) -> None:
+    module = load("""
+@kernel(workgroup=lambda: (8,), grid=lambda: (m if DOWN else n, n if DOWN else m))
+def k(y: Write[i32], n: i32, m: i32, *, DOWN: bool = False):
+    y[0] = n
+""")
+    assert module.k.trace("s").grid == (("scalar", "n"), ("scalar", "m"), 1)
+    assert module.k.trace("s", DOWN=True).grid == (("scalar", "m"), ("scalar", "n"), 1)
+
+
 def test_tracing_leaves_no_state(load: Any) -> None:
     module = load("""
 @kernel()
