@@ -188,7 +188,9 @@ class Device(Driver):
         """
         self._wait(self.timeout if timeout is None else timeout)
         words = self._faults.words
-        if words and (fault := self._faults.explain(self._take_faults(words))):
+        fault = self._faults.explain(self._take_faults(words)) if words else None
+        self._faults.settle()
+        if fault:
             raise fault
 
     @entry
@@ -333,7 +335,7 @@ class Device(Driver):
             try:
                 while self._dropped:
                     faults, handle = self._dropped.popleft()
-                    self._faults.release(faults)
+                    self._faults.retire(faults)
                     self._drop_recording(handle)
                 while self._garbage:
                     handle, nbytes = self._garbage.popleft()

@@ -2,7 +2,8 @@
 
 Every device has one bitmap of 32-bit words. A loaded kernel owns one bit per site for its direct
 launches, a recording one bit per (launch, site). Kernels set bits atomically; a bit stays set until
-`synchronize` has read and cleared it, so that no replay hides the fault of an earlier one.
+`synchronize` has read and cleared it, so that no replay hides the fault of an earlier one. The bits
+of a closed recording are kept until then, too: its last replay may still set them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class FaultTable:
 
     def __init__(self) -> None:
         self._blocks: dict[int, tuple[int, list[FaultRange]]] = {}  # first word -> words, ranges
+        self._retired: list[list[FaultRange]] = []
 
     @property
     def words(self) -> int:
@@ -59,9 +61,18 @@ class FaultTable:
         return ranges
 
     def release(self, ranges: list[FaultRange]) -> None:
-        """Give back what `reserve` gave."""
+        """Give back what `reserve` gave and no launch has used."""
         if ranges:
             del self._blocks[ranges[0].base // 32]
+
+    def retire(self, ranges: list[FaultRange]) -> None:
+        """Give back what `reserve` gave once the bits have been read (`settle`)."""
+        self._retired.append(ranges)
+
+    def settle(self) -> None:
+        """All bits have been read and no work is pending: what was retired may be given out."""
+        while self._retired:
+            self.release(self._retired.pop())
 
     def explain(self, words: Words) -> KernelFault | None:
         """The fault behind the first set bit, or None; `words` is the bitmap's used part."""
@@ -77,7 +88,7 @@ class FaultTable:
                     site, locs = bit - r.base, r.kernel.artifact.locs
                     loc = locs[site] if site < len(locs) else None
                     return KernelFault(r.kernel.name, r.launch, sites[site], loc, others)
-        return None  # of a recording that was closed meanwhile
+        return None
 
     def _gap(self, size: int) -> int:
         at = 0
@@ -90,6 +101,6 @@ class FaultTable:
                 "fault sites",
                 WORDS * 32,
                 (at + size) * 32,
-                do="close recordings that are not needed",
+                do="close recordings that are not needed, then synchronize",
             )
         return at

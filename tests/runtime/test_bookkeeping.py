@@ -120,6 +120,8 @@ def test_fault_bits_are_given_out_again(opened, bundle):
     assert [r.base for r in first.faults] == [32 + 2 * n for n in range(20)]
     assert second.faults[0].base == 32 + 64
     first.close()
+    assert recorded(1).faults[0].base == 32 + 64 + 32  # a pending replay may still set the bits
+    device.synchronize()
     third = recorded(31)
     assert third.faults[0].base == 32
     device.fault_words = np.zeros(8, np.uint32)
@@ -131,4 +133,26 @@ def test_fault_bits_are_given_out_again(opened, bundle):
     with pytest.raises(runtime.KernelFault, match="and 1 more faults"):
         device.synchronize()
     with pytest.raises(runtime.LimitExceeded, match="fault sites"):
-        recorded((1 << 18) + 1) if False else device._faults._gap(1 << 20)
+        device._faults._gap(1 << 20)
+
+
+def test_a_fault_of_a_closed_recording_is_its_own(computing, bundle):
+    """Its bits are not given out while its last replay may set them, nor is the fault lost."""
+    kernel = computing.load(bundle, "checked_root")
+    good, bad = computing.upload(np.ones(3, np.float32)), computing.upload(np.full(3, -1.0, "f4"))
+    y = computing.allocate(3, "f32")
+
+    def recorded(x: runtime.Buffer) -> runtime.Recording:
+        with computing.record() as recording:
+            recording.launch(kernel, x, y)
+        return recording
+
+    first = recorded(bad)
+    first.replay()
+    first.close()
+    second = recorded(good)
+    with pytest.raises(runtime.KernelFault) as caught:
+        computing.synchronize()
+    assert caught.value.launch == 0
+    second.replay()
+    computing.synchronize()
