@@ -22,27 +22,44 @@ class Affine:
         return all(c % n == 0 for _, c in self.terms)
 
 
+SUMS = frozenset({"const", "add", "sub", "mul", "shl", "neg"})
+
+
 class AffineForms:
-    """Affine forms of values, each computed once, from definitions noted in program order."""
+    """Affine forms of values, each computed once and when it is asked for."""
 
     def __init__(self) -> None:
+        self._defs: dict[int, Op] = {}
         self._forms: dict[int, Affine] = {}
 
-    def of(self, value: Value) -> Affine:
-        found = self._forms.get(value.id)
-        return found if found is not None else Affine(((value.id, 1),), 0)
-
     def define(self, op: Op) -> None:
-        """Note an op; anything but integer sums and products with constants is opaque."""
-        if op.name not in ("const", "add", "sub", "mul", "shl", "neg"):
-            return
-        result = op.results[0]
-        t = result.type
-        if not isinstance(t, DType) or not t.is_int:
-            return
-        form = self._form(op, t)
-        if form is not None and len(form.terms) <= _LIMIT:
-            self._forms[result.id] = form
+        """Note an op of `SUMS`: all values but integer sums and products with constants are
+        opaque."""
+        self._defs[op.results[0].id] = op
+
+    def of(self, value: Value) -> Affine:
+        """The form of a value whose definition, with all it needs, has been noted."""
+        forms = self._forms
+        pending = [value]
+        while pending:  # not by recursion: chains of sums can be long
+            v = pending[-1]
+            op = None if v.id in forms else self._defs.get(v.id)
+            needed = [] if op is None else [o for o in op.operands if o.id not in forms]
+            if needed:
+                pending += needed
+                continue
+            pending.pop()
+            if v.id not in forms:
+                forms[v.id] = self._of_op(v, op)
+        return forms[value.id]
+
+    def _of_op(self, value: Value, op: Op | None) -> Affine:
+        t = value.type
+        if op is not None and isinstance(t, DType) and t.is_int:
+            form = self._form(op, t)
+            if form is not None and len(form.terms) <= _LIMIT:
+                return form
+        return Affine(((value.id, 1),), 0)
 
     def _form(self, op: Op, t: DType) -> Affine | None:
         mask = (1 << t.bits) - 1
@@ -50,10 +67,11 @@ class AffineForms:
             bits = op.attrs[0][1]
             assert isinstance(bits, int)
             return Affine((), bits)
-        a = self.of(op.operands[0])
+        forms = self._forms
+        a = forms[op.operands[0].id]
         if op.name == "neg":
             return _scaled(a, -1, mask)
-        b = self.of(op.operands[1])
+        b = forms[op.operands[1].id]
         if op.name == "add":
             return _sum(a, b, mask)
         if op.name == "sub":

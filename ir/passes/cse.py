@@ -31,9 +31,9 @@ class Cse:
     name: str = "cse"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        from .rewrite import Rewriter
+        from .rewrite import Rewriter, RuleSet
 
-        return Rewriter(kernel, {}, merge=True).run()
+        return Rewriter(kernel, RuleSet(), merge=True).run()
 
 
 class Merger:
@@ -119,13 +119,16 @@ class Merger:
 
 
 def _pure_key(op: Op) -> Key:
-    ids = tuple([v.id for v in op.operands])
-    name = op.name
-    if name in _SWAPS and ids[0] > ids[1]:
-        ids = (ids[1], ids[0])
-    if name in _BY_TYPE:
-        return name, ids, op.attrs, _type_key(op.results[0].type)
-    return name, ids, op.attrs
+    name, operands = op.name, op.operands
+    key: Key
+    if len(operands) == 2:
+        a, b = operands[0].id, operands[1].id
+        key = (name, b, a) if a > b and name in _SWAPS else (name, a, b)
+    else:
+        key = (name, *[v.id for v in operands])
+    if op.attrs:
+        key = (*key, op.attrs)
+    return (*key, _type_key(op.results[0].type)) if name in _BY_TYPE else key
 
 
 def _type_key(t: Type) -> object:

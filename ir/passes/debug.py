@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..core import Kernel, Op, Region
+from .effects import op_names
 
 _DEBUG = frozenset({"print", "breakpoint"})
 
@@ -16,6 +17,8 @@ class DropDebug:
     name: str = "drop_debug"
 
     def __call__(self, kernel: Kernel) -> Kernel:
+        if _DEBUG.isdisjoint(op_names(kernel)):
+            return kernel
         body = _region(kernel.body)
         return kernel if body is kernel.body else replace(kernel, body=body)
 

@@ -6,10 +6,10 @@ it synchronises, and whether control may leave by a jump instead of falling thro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..core import Kernel, Op, Region
-from ..dtypes import MemType, Space
+from ..dtypes import MemType, Space, Type
 from ..ops import ROWS, Effect
 
 # Ops without regions that DCE, CSE and motion may treat as plain values.
@@ -27,6 +27,31 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def value_types(kernel: Kernel) -> list[Type]:
+    """The types of a kernel's values, each at least once."""
+    types: dict[int, Type] = {id(v.type): v.type for v in kernel.body.args}
+    regions = [kernel.body]
+    for region in regions:
+        for op in region.ops:
+            for v in op.results:
+                types[id(v.type)] = v.type
+            if op.regions:
+                regions += op.regions
+    return list(types.values())
+
+
+def op_names(kernel: Kernel) -> set[str]:
+    """The names of the ops of a kernel."""
+    found: set[str] = set()
+    regions = [kernel.body]
+    for region in regions:
+        for op in region.ops:
+            found.add(op.name)
+            if op.regions:
+                regions += op.regions
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Effects of one op and its regions.
@@ -34,6 +59,7 @@ class Summary:
     writes, reads: numbers of the memory values stored to and loaded from (an atomic does both).
     sync: a barrier or fence inside. escapes: a `break` or `continue` of a loop around the op.
     returns: a `return` inside. convergent: a subgroup op inside. notes: an assert or debug op.
+    loops: a loop inside.
     """
 
     writes: frozenset[int] = frozenset()
@@ -43,6 +69,7 @@ class Summary:
     returns: bool = False
     convergent: bool = False
     notes: bool = False
+    loops: bool = False
 
     @property
     def jumps(self) -> bool:
@@ -71,11 +98,17 @@ def summarize(kernel: Kernel) -> dict[int, Summary]:
 def _region(region: Region, table: dict[int, Summary]) -> Summary:
     writes: set[int] = set()
     reads: set[int] = set()
-    sync = escapes = returns = convergent = notes = False
+    sync = escapes = returns = convergent = notes = loops = False
     for op in region.ops:
         name = op.name
+        if name in MERGEABLE:
+            continue
         if op.regions:
             inner = _op(op, table)
+            if name in LOOPS:
+                loops = True
+            if inner is NOTHING:
+                continue
             writes |= inner.writes
             reads |= inner.reads
             sync |= inner.sync
@@ -83,8 +116,7 @@ def _region(region: Region, table: dict[int, Summary]) -> Summary:
             returns |= inner.returns
             convergent |= inner.convergent
             notes |= inner.notes
-        elif name in MERGEABLE:
-            continue
+            loops |= inner.loops
         elif name == "load":
             reads.add(op.operands[0].id)
         elif name in WRITERS:
@@ -101,25 +133,38 @@ def _region(region: Region, table: dict[int, Summary]) -> Summary:
             convergent = True
         elif name in ("assert", "print", "breakpoint"):
             notes = True
-    if not (writes or reads or sync or escapes or returns or convergent or notes):
+    if not (writes or reads or sync or escapes or returns or convergent or notes or loops):
         return NOTHING
-    return Summary(frozenset(writes), frozenset(reads), sync, escapes, returns, convergent, notes)
+    return Summary(
+        frozenset(writes), frozenset(reads), sync, escapes, returns, convergent, notes, loops
+    )
 
 
 def _op(op: Op, table: dict[int, Summary]) -> Summary:
-    parts = [_region(r, table) for r in op.regions]
-    escapes = op.name not in LOOPS and any(p.escapes for p in parts)
-    total = Summary(
-        frozenset().union(*(p.writes for p in parts)),
-        frozenset().union(*(p.reads for p in parts)),
-        any(p.sync for p in parts),
-        escapes,
-        any(p.returns for p in parts),
-        any(p.convergent for p in parts),
-        any(p.notes for p in parts),
-    )
+    total = NOTHING
+    for region in op.regions:
+        part = _region(region, table)
+        if total is NOTHING:
+            total = part
+        elif part is not NOTHING:
+            total = _both(total, part)
+    if total.escapes and op.name in LOOPS:
+        total = replace(total, escapes=False)
     table[id(op.regions)] = total
     return total
+
+
+def _both(a: Summary, b: Summary) -> Summary:
+    return Summary(
+        a.writes | b.writes,
+        a.reads | b.reads,
+        a.sync or b.sync,
+        a.escapes or b.escapes,
+        a.returns or b.returns,
+        a.convergent or b.convergent,
+        a.notes or b.notes,
+        a.loops or b.loops,
+    )
 
 
 class Aliasing:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from ..builder import Builder
 from ..core import Attr, Kernel, Loc, Op, Region, Value, max_id
 from ..dtypes import DType, Type, VectorType, element_of, f32, with_element
-from .effects import names
+from .effects import names, op_names
 from .lowerings import LOWERINGS, Context
 from .support import OPTIONAL, Support
 
@@ -32,6 +32,8 @@ class Expand:
     name: str = "expand"
 
     def __call__(self, kernel: Kernel) -> Kernel:
+        if _CANDIDATES.isdisjoint(op_names(kernel)):
+            return kernel
         walk = _Expander(kernel, self.support)
         body = walk.region(kernel.body)
         return kernel if body is kernel.body else replace(kernel, body=body)

@@ -20,6 +20,7 @@ from ..ops.meaning import round_bf16
 if TYPE_CHECKING:
     from .rewrite import Rewriter
 
+FOLDED = frozenset(n for n, r in ROWS.items() if r.fold) | {"bitcast"}
 _NAN = {"f16": 0x7E00, "bf16": 0x7FC0, "f32": 0x7FC00000, "f64": 0x7FF8000000000000}
 
 
@@ -30,10 +31,10 @@ class Fold:
     name: str = "fold"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        from .identities import RULES
+        from .identities import SIMPLE
         from .rewrite import Rewriter
 
-        return Rewriter(kernel, RULES, fold=True, flow=True).run()
+        return Rewriter(kernel, SIMPLE, flow=True).run()
 
 
 def fold_op(rw: Rewriter, op: Op) -> Value | None:
@@ -60,7 +61,7 @@ def _fold_splat(rw: Rewriter, op: Op) -> Value | None:
         return None
     names, patterns = [], []
     for v in op.operands:
-        bits = rw.bits_of(v)
+        bits = rw.bits.get(v.id)
         # A bitcast that changes the number of lanes has no meaning per lane.
         if bits is None or (op.name == "bitcast" and _lanes(v) != result.lanes):
             return None

@@ -10,7 +10,8 @@ from __future__ import annotations
 from ..core import Op, Value, float_bits
 from ..dtypes import DType, element_of
 from .conversions import bitcast, convert
-from .rewrite import Answer, Rewriter, Rule, Rules
+from .fold import FOLDED, fold_op
+from .rewrite import Answer, Rewriter, Rule, Rules, RuleSet
 from .selects import compare, logic_not, order, select
 from .vectors import VECTOR_RULES
 
@@ -23,7 +24,7 @@ def _same(op: Op, name: str, *operands: Value) -> Op:
 def constant_right(rw: Rewriter, op: Op) -> Answer:
     """Commutative ops keep a constant as their second operand."""
     a, b = op.operands
-    if rw.bits_of(a) is not None and rw.bits_of(b) is None:
+    if rw.bits.get(a.id) is not None and rw.bits.get(b.id) is None:
         return _same(op, op.name, b, a)
     return None
 
@@ -41,7 +42,7 @@ def _with_constant(rw: Rewriter, value: Value, name: str) -> tuple[Value, int] |
     """(x, c) where `value` is x `name` c with c constant."""
     op = rw.defs.get(value.id)
     if op is not None and op.name == name:
-        bits = rw.bits_of(op.operands[1])
+        bits = rw.bits.get(op.operands[1].id)
         if bits is not None:
             return op.operands[0], bits
     return None
@@ -50,7 +51,7 @@ def _with_constant(rw: Rewriter, value: Value, name: str) -> tuple[Value, int] |
 def add(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
     t = element_of(a.type)
-    c = rw.bits_of(b)
+    c = rw.bits.get(b.id)
     if t.is_float:
         if c == _bits(-0.0, t):
             return a
@@ -60,7 +61,7 @@ def add(rw: Rewriter, op: Op) -> Answer:
             return _same(op, "sub", b, inner.operands[0])
         return None
     if c is None:
-        return None
+        return remainder_sum(rw, op)
     if c == 0:
         return a
     if (inner_pair := _with_constant(rw, a, "add")) is not None:
@@ -72,11 +73,11 @@ def add(rw: Rewriter, op: Op) -> Answer:
 def sub(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
     t = element_of(a.type)
-    c = rw.bits_of(b)
+    c = rw.bits.get(b.id)
     if t.is_float:
         if c == 0:  # x - (+0) is x for both zeros
             return a
-        if rw.bits_of(a) == _bits(-0.0, t):
+        if rw.bits.get(a.id) == _bits(-0.0, t):
             return _same(op, "neg", b)
         if (inner := _definition(rw, b, "neg")) is not None:
             return _same(op, "add", a, inner.operands[0])
@@ -85,7 +86,7 @@ def sub(rw: Rewriter, op: Op) -> Answer:
         return rw.const(0, a.type)
     if c is not None:
         return a if c == 0 else _same(op, "add", a, rw.const(-c, a.type))
-    if rw.bits_of(a) == 0:
+    if rw.bits.get(a.id) == 0:
         return _same(op, "neg", b)
     return None
 
@@ -93,7 +94,7 @@ def sub(rw: Rewriter, op: Op) -> Answer:
 def mul(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
     t = element_of(a.type)
-    c = rw.bits_of(b)
+    c = rw.bits.get(b.id)
     if c is None:
         return None
     if t.is_float:
@@ -114,7 +115,7 @@ def div(rw: Rewriter, op: Op) -> Answer:
     """x / 2**k is x * 2**-k wherever that factor is a normal number."""
     a, b = op.operands
     t = element_of(a.type)
-    c = rw.bits_of(b)
+    c = rw.bits.get(b.id)
     if c is None:
         return None
     mantissa, bias = _MANTISSA[t.name]
@@ -157,7 +158,7 @@ def and_(rw: Rewriter, op: Op) -> Answer:
     t = element_of(a.type)
     if a.id == b.id:
         return a
-    c = rw.bits_of(b)
+    c = rw.bits.get(b.id)
     if c == 0:
         return b
     if c == _ones(t):
@@ -176,7 +177,7 @@ def or_(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
     if a.id == b.id:
         return a
-    c = rw.bits_of(b)
+    c = rw.bits.get(b.id)
     if c == 0:
         return a
     return b if c == _ones(element_of(a.type)) else None
@@ -186,7 +187,7 @@ def xor(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
     if a.id == b.id:
         return rw.const(0, a.type)
-    c = rw.bits_of(b)
+    c = rw.bits.get(b.id)
     if c == 0:
         return a
     return _same(op, "not", a) if c == _ones(element_of(a.type)) else None
@@ -198,7 +199,7 @@ def _ones(t: DType) -> int:
 
 def shift(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
-    c = rw.bits_of(b)
+    c = rw.bits.get(b.id)
     t = element_of(a.type)
     if c is None:
         return None
@@ -216,34 +217,37 @@ def shift(rw: Rewriter, op: Op) -> Answer:
 
 def floordiv(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
-    return a if rw.bits_of(b) in (0, 1) else None  # x // 0 is x
+    return a if rw.bits.get(b.id) in (0, 1) else None  # x // 0 is x
 
 
 def mod(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
-    return rw.const(0, a.type) if rw.bits_of(b) in (0, 1) else None  # x % 0 is 0
+    return rw.const(0, a.type) if rw.bits.get(b.id) in (0, 1) else None  # x % 0 is 0
 
 
 def fma(rw: Rewriter, op: Op) -> Answer:
     a, b, c = op.operands
     one = _bits(1.0, element_of(a.type))
-    if rw.bits_of(a) == one:
+    if rw.bits.get(a.id) == one:
         return _same(op, "add", b, c)
-    if rw.bits_of(b) == one:
+    if rw.bits.get(b.id) == one:
         return _same(op, "add", a, c)
     return None
 
 
 def remainder_sum(rw: Rewriter, op: Op) -> Answer:
     """(x // c) * c + x % c is x: integer wrap-around does not disturb it; c = 0 would."""
-    for product, rest in (op.operands, op.operands[::-1]):
-        outer, inner = _definition(rw, product, "mul"), _definition(rw, rest, "mod")
-        if outer is None or inner is None or not rw.bits_of(inner.operands[1]):
-            continue
-        x, c = inner.operands
-        quotient = _definition(rw, outer.operands[0], "floordiv")
-        if outer.operands[1].id == c.id and quotient is not None and quotient.operands == (x, c):
-            return x
+    outer, inner = (rw.defs.get(v.id) for v in op.operands)
+    if outer is None or inner is None:
+        return None
+    if outer.name == "mod":
+        outer, inner = inner, outer
+    if outer.name != "mul" or inner.name != "mod" or not rw.bits.get(inner.operands[1].id):
+        return None
+    x, c = inner.operands
+    quotient = _definition(rw, outer.operands[0], "floordiv")
+    if outer.operands[1].id == c.id and quotient is not None and quotient.operands == (x, c):
+        return x
     return None
 
 
@@ -256,7 +260,7 @@ def _swap_first(*rules: Rule) -> tuple[Rule, ...]:
 
 
 RULES: Rules = {
-    "add": _swap_first(add, remainder_sum),
+    "add": _swap_first(add),
     "sub": (sub,),
     "mul": _swap_first(mul),
     "div": (div,),
@@ -285,3 +289,18 @@ RULES: Rules = {
     "bitcast": (bitcast,),
     **VECTOR_RULES,
 }
+
+# Rules that say nothing of an op without a constant operand.
+NEED_CONSTANT: frozenset[Rule] = frozenset(
+    {fold_op, constant_right, mul, div, shift, floordiv, mod, fma, assertion}
+)
+
+
+def folding(rules: Rules) -> Rules:
+    """The rules, behind that which evaluates ops of constants."""
+    return {n: (fold_op, *rules.get(n, ())) for n in sorted(FOLDED)} | {
+        n: some for n, some in rules.items() if n not in FOLDED
+    }
+
+
+SIMPLE = RuleSet.of(folding(RULES), NEED_CONSTANT)

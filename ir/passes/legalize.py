@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core import Kernel
+from .effects import value_types
 from .expand import Expand
 from .narrow import Narrow
 from .split import Split
@@ -26,5 +27,6 @@ class Legalize:
 
     def __call__(self, kernel: Kernel) -> Kernel:
         kernel = Expand(self.support)(kernel)
-        kernel = Split(self.support.max_lanes)(kernel)
-        return Narrow(self.support)(kernel)
+        types = value_types(kernel)  # splitting does not change which element types there are
+        kernel = Split(self.support.max_lanes).where(kernel, types)
+        return Narrow(self.support).where(kernel, types)

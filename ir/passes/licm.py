@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..core import Kernel, Op, Region, Value, const_value
 from ..dtypes import DType
 from .control import CHEAP
-from .effects import MERGEABLE, Aliasing, Summary, summarize
+from .effects import LOOPS, MERGEABLE, Aliasing, Summary, op_names, summarize
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Licm:
     name: str = "licm"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        if not any(op.regions for op in kernel.body.ops):
+        if LOOPS.isdisjoint(op_names(kernel)):
             return kernel
         body = _Motion(kernel).region(kernel.body, 0, True)
         return kernel if body is kernel.body else replace(kernel, body=body)
@@ -48,17 +48,24 @@ class _Motion:
             depth[v.id] = level
         for op in region.ops:
             if op.regions:
-                new = self.nested(op, level, always)
-                changed |= len(new) > 1 or new[-1] is not op
-                out.extend(new)
-                if self.effects[id(op.regions)].jumps:
+                effects = self.effects[id(op.regions)]
+                if level or effects.loops or op.name in LOOPS:
+                    new = self.nested(op, level, always)
+                    changed |= len(new) > 1 or new[-1] is not op
+                    out.extend(new)
+                else:
+                    out.append(op)
+                if effects.jumps:
                     always = False
                 self.define(op.results, level)
                 continue
             name = op.name
             if name == "const":
                 self.known[op.results[0].id] = op
-            if level and (target := self.target(op, level, always)) < level:
+            if not level:
+                out.append(op)
+                continue
+            if (target := self.target(op, level, always)) < level:
                 self.before[target + 1].append(op)
                 self.define(op.results, target)
                 changed = True

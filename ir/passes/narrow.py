@@ -14,9 +14,11 @@ store. `Kernel.params` keeps the types that the caller sees, `body.args` may dif
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from ..core import Kernel, Op, Value, const_value, walk
+from ..core import Kernel, Op, Value, const_value
 from ..dtypes import (
     DTYPES,
     DType,
@@ -29,7 +31,7 @@ from ..dtypes import (
     with_element,
 )
 from . import narrow_memory as memory
-from .effects import names
+from .effects import names, value_types
 from .retype import Retyper
 from .rounding import Wide
 from .support import Support
@@ -53,8 +55,27 @@ class Narrow:
     name: str = "narrow"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        walker = _Narrower(kernel, self.support)
-        return walker.run() if walker.needed() else kernel
+        return self.where(kernel, value_types(kernel))
+
+    def where(self, kernel: Kernel, types: Sequence[Type]) -> Kernel:
+        """The same, given the types of the kernel's values."""
+        held, cells = _replaced(self.support)
+        for t in types:
+            buffer = isinstance(t, MemType) and t.space is Space.BUFFER
+            if element_of(t).name in (cells if buffer else held):
+                return _Narrower(kernel, self.support).run()
+        return kernel
+
+
+@lru_cache(64)
+def _replaced(support: Support) -> tuple[dict[str, DType], dict[str, DType]]:
+    """What values, and elements of buffers, of each type without support are held in."""
+    held = {name: support.register(t) for name, t in DTYPES.items()}
+    cells = {name: memory.cell(t, support) for name, t in DTYPES.items()}
+    return (
+        {name: t for name, t in held.items() if t.name != name},
+        {name: t for name, t in cells.items() if t.name != name},
+    )
 
 
 class _Narrower(Retyper):
@@ -63,28 +84,8 @@ class _Narrower(Retyper):
         self.support = support
         half = bool({"f16"} & (support.arithmetic | support.storage))
         self.wide = Wide(self.b, half)
-        self.held = {
-            name: support.register(t) for name, t in DTYPES.items() if support.register(t) != t
-        }
-        self.cells = {
-            name: memory.cell(t, support)
-            for name, t in DTYPES.items()
-            if memory.cell(t, support) != t
-        }
+        self.held, self.cells = _replaced(support)
         self.memories: dict[int, memory.Place] = {}
-
-    def needed(self) -> bool:
-        """Whether the kernel has any type that must go."""
-        odd = self.held.keys() | self.cells.keys()
-        if not odd:
-            return False
-        if any(self.types(v.type) is not None for v in self.kernel.body.args):
-            return True
-        return any(
-            element_of(v.type).name in odd and self.types(v.type) is not None
-            for op in walk(self.kernel.body)
-            for v in op.results
-        )
 
     def types(self, t: Type) -> tuple[Type, ...] | None:
         if isinstance(t, MemType):

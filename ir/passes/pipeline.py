@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core import Kernel
-from . import Pass
+from . import Pass, run
 from .checks import Checks
 from .contract import Contract
 from .dce import Dce
@@ -20,22 +20,22 @@ from .vectorize import Vectorize
 
 
 @dataclass(frozen=True)
-class Then:
-    """`first`, and `after` on its result where it changed something."""
+class Optimise:
+    """Simplify, then `steps`; what a step changed is simplified before the next one, and strength
+    reduction comes after the last, so that the steps see products and remainders."""
 
-    first: Pass
-    after: tuple[Pass, ...]
-
-    @property
-    def name(self) -> str:
-        return self.first.name
+    steps: tuple[Pass, ...]
+    name: str = "optimise"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        changed = self.first(kernel)
-        if changed is not kernel:
-            for step in self.after:
-                changed = step(changed)
-        return changed
+        tidy = Simplify()
+        kernel = settled = run(kernel, (tidy,))
+        for step in self.steps:
+            changed = run(kernel, (step,))
+            if changed is not kernel and step is not self.steps[-1]:
+                changed = settled = tidy.again(changed, settled)
+            kernel = changed
+        return Simplify(strength=True).again(kernel, settled)
 
 
 def standard(
@@ -49,16 +49,9 @@ def standard(
 
     unroll, vectorize: None leaves the pass out; the target's compiler may do better.
     """
-    tidy = Simplify()
-    steps: list[Pass] = [DropDebug()]
+    first: list[Pass] = [DropDebug()]
     if checks:
-        steps.append(Checks())
-    steps.append(tidy)
-    if unroll is not None:
-        steps.append(Then(unroll, (tidy,)))
-    steps.append(Contract())
-    if vectorize is not None:
-        steps.append(Then(vectorize, (tidy,)))
-    steps.append(Legalize(support))
-    steps += [Simplify(strength=True), Licm(), Dce(), Renumber()]
-    return tuple(steps)
+        first.append(Checks())
+    steps = (unroll, Contract(), vectorize, Legalize(support))
+    main = Optimise(tuple([step for step in steps if step is not None]))
+    return (*first, main, Licm(), Dce(), Renumber())

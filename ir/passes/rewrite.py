@@ -10,47 +10,71 @@ use and never stand in the way of matching or merging.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import is_
 
 from ..core import Attr, Kernel, Loc, Op, Region, Value, max_id
 from ..dtypes import DType, Type, VectorType, bool_
-from ..ops import ROWS
 from . import control
 from .cse import Merger
-from .fold import fold_op
 
 Answer = Value | Op | tuple[Value, ...] | None
 Rule = Callable[["Rewriter", Op], Answer]
 Rules = Mapping[str, tuple[Rule, ...]]
 
-_FOLD = frozenset(n for n, r in ROWS.items() if r.fold) | {"bitcast"}
 _TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
 _MAX_STEPS = 8  # rules may hand an op on to each other this often
 
 
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules by op name, as the walk looks them up.
+
+    rules: tried where an operand is a constant. plain: those of them that can say something where
+    none is. late: those that are also tried on settled ops (`Rewriter.settled`).
+    """
+
+    rules: Rules = field(default_factory=dict)
+    plain: Rules = field(default_factory=dict)
+    late: Rules = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rules: Rules, constant: Collection[Rule], late: Rules | None = None) -> RuleSet:
+        """constant: the rules that need a constant operand."""
+        left = {name: tuple(r for r in some if r not in constant) for name, some in rules.items()}
+        return cls(rules, {name: some for name, some in left.items() if some}, late or {})
+
+
 class Rewriter:
-    """One walk over one kernel. `defs` maps a value number to the op that defines it."""
+    """One walk over one kernel. `defs` maps a value number to the op that defines it.
+
+    settled: `id` of ops that an earlier walk with these rules left as they are. While their
+    operands stay the same values, they only take part in merging. A rule that looks at more than
+    an op and its operands' numbers may miss a chance there.
+    """
 
     def __init__(
         self,
         kernel: Kernel,
-        rules: Rules,
+        rules: RuleSet,
         *,
-        fold: bool = False,
         merge: bool = False,
         flow: bool = False,
         convert_ifs: int = 0,
+        settled: Collection[int] = (),
     ) -> None:
         self.kernel = kernel
-        self.rules = rules
-        self.fold = _FOLD if fold else frozenset[str]()
+        self.rules = rules.rules
+        self.plain = rules.plain
+        self.late = rules.late
+        self.settled = settled
         self.flow = flow
         self.convert_ifs = convert_ifs
         self.subst: dict[int, Value] = {}
         self.defs: dict[int, Op] = {}
         self.known: dict[int, int] = {}  # bit patterns of scalar constants
+        self.bits: dict[int, int] = {}  # the same and, per lane, of splats of constants
         self.consts: dict[tuple[int, str], Value] = {}
         self.entry: list[Op] = []
         self.lazy: dict[int, Op] = {}  # constants that no op uses so far
@@ -100,7 +124,7 @@ class Rewriter:
         found = self.consts.get((bits, "bool"))
         if found is None:
             found = self.consts[bits, "bool"] = self.fresh(bool_)
-            self.known[found.id] = bits
+            self.known[found.id] = self.bits[found.id] = bits
             self.lazy[found.id] = Op("const", (), (found,), (("bits", bits),))
         return found
 
@@ -110,15 +134,6 @@ class Rewriter:
         op = Op(name, tuple(operands), (result,), tuple(sorted(attrs.items())), (), self.loc)
         self.visit(op)
         return self.subst.get(result.id, result)
-
-    def bits_of(self, value: Value) -> int | None:
-        """The bit pattern of a constant scalar, or of every lane of a constant splat."""
-        bits = self.known.get(value.id)
-        if bits is None and isinstance(value.type, VectorType):
-            op = self.defs.get(value.id)
-            if op is not None and op.name == "splat":
-                return self.known.get(op.operands[0].id)
-        return bits
 
     # the walk
 
@@ -133,7 +148,6 @@ class Rewriter:
                         self._need(operands)
                     op = Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
                     break
-            name = op.name
             if op.regions:
                 self.loc = op.loc
                 if control.rewrite(self, op):
@@ -141,7 +155,7 @@ class Rewriter:
                         end = ops[-1]
                         self.out.append(end if end.name == "return" else Op("return", loc=op.loc))
                     return True
-            elif name in _TERMINATORS:
+            elif op.name in _TERMINATORS:
                 self.out.append(op)
                 return True
             else:
@@ -154,34 +168,55 @@ class Rewriter:
         if name == "const":
             self._constant(op)
             return
-        for _ in range(_MAX_STEPS):
-            answer: Answer = None
-            if op.name in self.fold:
-                answer = fold_op(self, op)
-            if answer is None:
-                rules = self.rules.get(op.name)
-                if rules is None:
+        rules = self._rules(op)
+        if rules is not None:
+            self.loc = op.loc
+            for rule in rules:
+                answer = rule(self, op)
+                if answer is not None:
+                    rewritten = self._follow(op, answer)
+                    if rewritten is None:
+                        return
+                    op = rewritten
                     break
-                self.loc = op.loc
-                for rule in rules:
-                    answer = rule(self, op)
-                    if answer is not None:
-                        break
-                else:
-                    break
-            if isinstance(answer, Op):
-                op = answer
-                continue
-            self.replace(op.results, (answer,) if isinstance(answer, Value) else answer or ())
-            return
+        results = op.results
         if self.merger is not None:
             found = self.merger.find(op)
             if found is not None:
-                self.replace(op.results, found)
+                self.replace(results, found)
                 return
-        if len(op.results) == 1:
-            self.defs[op.results[0].id] = op
+        if len(results) == 1:
+            self.defs[results[0].id] = op
+            if op.name == "splat" and (bits := self.known.get(op.operands[0].id)) is not None:
+                self.bits[results[0].id] = bits
         self.out.append(op)
+
+    def _rules(self, op: Op) -> tuple[Rule, ...] | None:
+        """The rules that may have an answer for an op."""
+        if id(op) in self.settled:
+            return self.late.get(op.name)
+        bits = self.bits
+        for v in op.operands:
+            if v.id in bits:
+                return self.rules.get(op.name)
+        return self.plain.get(op.name)
+
+    def _follow(self, op: Op, answer: Answer) -> Op | None:
+        """Act on a rule's answer, and on those to the op that it gives; the op to keep, if any."""
+        results = op.results
+        for _ in range(_MAX_STEPS):
+            if not isinstance(answer, Op):
+                values = (answer,) if isinstance(answer, Value) else answer or ()
+                self.replace(results, values)
+                return None
+            op, answer = answer, None
+            for rule in self._rules(op) or ():
+                answer = rule(self, op)
+                if answer is not None:
+                    break
+            if answer is None:
+                return op
+        return op
 
     def replace(self, results: Sequence[Value], values: Sequence[Value]) -> None:
         """Let `values` stand for `results` from here on."""
@@ -220,6 +255,6 @@ class Rewriter:
             self.subst[value.id] = seen
             return
         self.consts[key] = value
-        self.known[value.id] = bits
+        self.known[value.id] = self.bits[value.id] = bits
         self.defs[value.id] = op
         self.entry.append(op)

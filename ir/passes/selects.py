@@ -21,7 +21,7 @@ def compare(rw: Rewriter, op: Op) -> Answer:
     equal = op.name == "eq"
     if a.id == b.id and not t.is_float:
         return rw.const(int(equal), op.results[0].type)
-    if t.is_bool and (c := rw.bits_of(b)) is not None:
+    if t.is_bool and (c := rw.bits.get(b.id)) is not None:
         return a if bool(c) == equal else _op(op, "not", a)
     return None
 
@@ -30,13 +30,13 @@ def order(rw: Rewriter, op: Op) -> Answer:
     """lt, le, gt, ge: a constant stands right; what cannot (or must) hold for integers."""
     a, b = op.operands
     t = element_of(a.type)
-    if rw.bits_of(a) is not None and rw.bits_of(b) is None:
+    if rw.bits.get(a.id) is not None and rw.bits.get(b.id) is None:
         return _op(op, _MIRROR[op.name], b, a)
     if t.is_float:
         return None
     if a.id == b.id:
         return rw.const(int(op.name in ("le", "ge")), op.results[0].type)
-    c = rw.bits_of(b)
+    c = rw.bits.get(b.id)
     if c is None:
         return None
     if c == t.min & ((1 << t.bits) - 1) and op.name in ("lt", "ge"):
@@ -64,14 +64,14 @@ def select(rw: Rewriter, op: Op) -> Answer:
     c, a, b = op.operands
     if a.id == b.id:
         return a
-    bits = rw.bits_of(c)
+    bits = rw.bits.get(c.id)
     if bits is not None:
         return a if bits else b
     inner = rw.defs.get(c.id)
     if inner is not None and inner.name == "not":
         return _op(op, "select", inner.operands[0], b, a)
     if element_of(a.type).is_bool and c.type == a.type:
-        truths = rw.bits_of(a), rw.bits_of(b)
+        truths = rw.bits.get(a.id), rw.bits.get(b.id)
         if truths == (1, 0):
             return c
         if truths == (0, 1):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..core import Kernel
-from .identities import RULES
-from .rewrite import Rewriter
+from ..core import Kernel, walk
+from .identities import NEED_CONSTANT, RULES, SIMPLE, folding
+from .rewrite import Rewriter, RuleSet
 from .strength import RULES as STRENGTH
 from .strength import joined
 
@@ -21,11 +22,22 @@ class Simplify:
     name: str = "simplify"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        rules = _STRONG if self.strength else RULES
-        walk = Rewriter(
-            kernel, rules, fold=True, merge=True, flow=True, convert_ifs=self.convert_ifs
-        )
-        return walk.run()
+        return self._walk(kernel, ())
+
+    def again(self, kernel: Kernel, before: Kernel) -> Kernel:
+        """The same where `kernel` came from `before`, which this pass (without strength) gave:
+        rules are tried on what is new only."""
+        return self._walk(kernel, {id(op) for op in walk(before.body)})
+
+    def _walk(self, kernel: Kernel, settled: Collection[int]) -> Kernel:
+        rules = _STRONG if self.strength else SIMPLE
+        return Rewriter(
+            kernel, rules, merge=True, flow=True, convert_ifs=self.convert_ifs, settled=settled
+        ).run()
 
 
-_STRONG = joined(RULES, STRENGTH)
+_STRONG = RuleSet.of(
+    folding(joined(RULES, STRENGTH)),
+    NEED_CONSTANT | {rule for rules in STRENGTH.values() for rule in rules},
+    STRENGTH,
+)

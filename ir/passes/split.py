@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..core import Attr, Kernel, Op, Value, walk
+from ..core import Attr, Kernel, Op, Value
 from ..dtypes import DTYPES, Type, VectorType, element_of, i32, u32
+from .effects import value_types
 from .retype import Retyper
 
 
@@ -17,19 +19,13 @@ class Split:
     name: str = "split"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        if self.max_lanes >= 8 or not _has_long(kernel, self.max_lanes):
+        return self.where(kernel, value_types(kernel))
+
+    def where(self, kernel: Kernel, types: Sequence[Type]) -> Kernel:
+        """The same, given the types of the kernel's values."""
+        if not any(type(t) is VectorType and t.lanes > self.max_lanes for t in types):
             return kernel
         return _Splitter(kernel, self.max_lanes).run()
-
-
-def _long(t: Type, lanes: int) -> bool:
-    return type(t) is VectorType and t.lanes > lanes
-
-
-def _has_long(kernel: Kernel, lanes: int) -> bool:
-    return any(
-        _long(v.type, lanes) for op in walk(kernel.body) for v in (*op.results, *op.operands)
-    )
 
 
 class _Splitter(Retyper):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..core import Kernel, Op
 from ..dtypes import element_of
-from .rewrite import Answer, Rewriter, Rules
+from .rewrite import Answer, Rewriter, Rules, RuleSet
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Strength:
     name: str = "strength"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Rewriter(kernel, RULES).run()
+        return Rewriter(kernel, RuleSet(RULES)).run()
 
 
 def _power(rw: Rewriter, op: Op) -> int | None:
     """k where the second operand is the constant 2**k, k > 0, positive in its type."""
     b = op.operands[1]
     t = element_of(b.type)
-    bits = rw.bits_of(b)
+    bits = rw.bits.get(b.id)
     if bits is None or not t.is_int or bits > t.max or bits < 2 or bits & (bits - 1):
         return None
     return bits.bit_length() - 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..core import Kernel, Op, Region, Value, const_value, max_id, walk
+from ..core import Kernel, Op, Region, Value, const_value, max_id
 from ..dtypes import DType, Type
 from .clone import clone_ops
 from .effects import LOOPS
@@ -22,7 +22,7 @@ class Unroll:
     name: str = "unroll"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        if not any(op.name == "for" for op in walk(kernel.body)):
+        if not _has_short(kernel, self.max_trips):
             return kernel
         walker = _Unroller(kernel, self.max_trips, self.budget)
         body, _ = walker.region(kernel.body)
@@ -96,6 +96,24 @@ class _Unroller:
         for old, new in zip(op.results, carried, strict=True):
             self.subst[old.id] = new
         return trips
+
+
+def _has_short(kernel: Kernel, trips: int) -> bool:
+    """Whether any loop may have so few turns."""
+    known: dict[int, Op] = {}
+    regions = [kernel.body]
+    for region in regions:
+        for op in region.ops:
+            if op.name == "const":
+                known[op.results[0].id] = op
+            elif op.regions:
+                regions += op.regions
+                if op.name == "for":
+                    low, high = (known.get(v.id) for v in op.operands[:2])
+                    if low is not None and high is not None:
+                        if const_value(high) - const_value(low) <= trips:
+                            return True
+    return False
 
 
 def _is_int(op: Op) -> bool:

@@ -10,15 +10,17 @@ control cannot leave in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..core import Kernel, Op, Region, Value, max_id
 from ..dtypes import MemType, Space, Type, VectorType, lanes_of
-from .affine import AffineForms
+from .affine import SUMS, AffineForms
 from .effects import SYNCS, WRITERS, Aliasing, Summary, summarize
 
 Key = tuple[object, ...]
+
+_ACTING = WRITERS | SYNCS | {"load"}  # what looks at memory or orders it, beside regions
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,35 @@ class Vectorize:
     name: str = "vectorize"
 
     def __call__(self, kernel: Kernel) -> Kernel:
+        if not _has_neighbours(kernel):
+            return kernel
         walker = _Vectorizer(kernel, self)
         body = walker.region(kernel.body)
         return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+def _has_neighbours(kernel: Kernel) -> bool:
+    """Whether any block accesses one buffer twice in one way."""
+    regions = [kernel.body]
+    for region in regions:
+        if _twice(region.ops):
+            return True
+        for op in region.ops:
+            if op.regions:
+                regions += op.regions
+    return False
+
+
+def _twice(ops: Sequence[Op]) -> bool:
+    seen = set()
+    for op in ops:
+        if op.name in ("load", "store"):
+            memory = op.operands[0]
+            if memory.type.space is Space.BUFFER:  # type: ignore[union-attr]
+                if (op.name, memory.id) in seen:
+                    return True
+                seen.add((op.name, memory.id))
+    return False
 
 
 class _Vectorizer:
@@ -54,19 +82,17 @@ class _Vectorizer:
     def region(self, region: Region) -> Region:
         ops = list(region.ops)
         changed = False
-        accesses = 0
         for n, op in enumerate(ops):
-            self.forms.define(op)
-            if op.regions:
+            if op.name in SUMS:
+                self.forms.define(op)
+            elif op.regions:
                 regions = tuple([self.region(r) for r in op.regions])
                 if any(a is not b for a, b in zip(regions, op.regions, strict=True)):
                     ops[n] = Op(op.name, op.operands, op.results, op.attrs, regions, op.loc)
                     self.effects[id(regions)] = self.effects[id(op.regions)]
                     self.rebuilt.append(regions)
                     changed = True
-            elif op.name in ("load", "store"):
-                accesses += 1
-        if accesses >= 2:
+        if _twice(ops):
             for width in self.options.widths:
                 if (new := self.block(ops, width)) is not None:
                     ops = new
@@ -75,8 +101,9 @@ class _Vectorizer:
 
     def block(self, ops: list[Op], width: int) -> list[Op] | None:
         """The ops with groups of `width` joined; None where there is no group."""
-        loads = [g for g in self.load_groups(ops, width) if len(g) == width]
-        stores = list(self.store_groups(ops, width))
+        acting = [(n, op) for n, op in enumerate(ops) if op.regions or op.name in _ACTING]
+        loads = [g for g in self.load_groups(acting, width) if len(g) == width]
+        stores = list(self.store_groups(acting, width))
         if not loads and not stores:
             return None
         before: dict[int, list[Op]] = {}
@@ -110,11 +137,13 @@ class _Vectorizer:
         key = (memory.id, form.terms, form.constant // width, bits, str(index.type))
         return key, form.constant % width
 
-    def load_groups(self, ops: list[Op], width: int) -> list[dict[int, list[int]]]:
+    def load_groups(
+        self, ops: Sequence[tuple[int, Op]], width: int
+    ) -> list[dict[int, list[int]]]:
         groups: dict[Key, dict[int, list[int]]] = {}
         versions: dict[int, int] = {}
         epoch = 0
-        for n, op in enumerate(ops):
+        for n, op in ops:
             if op.name == "load":
                 found = self.position(op, width)
                 if found is not None:
@@ -142,9 +171,11 @@ class _Vectorizer:
             return self.aliasing.touched(op.operands[0].id)
         return None if op.name in SYNCS else ()
 
-    def store_groups(self, ops: list[Op], width: int) -> Iterator[dict[int, int]]:
+    def store_groups(
+        self, ops: Sequence[tuple[int, Op]], width: int
+    ) -> Iterator[dict[int, int]]:
         pending: dict[int, tuple[Key, dict[int, int]]] = {}
-        for n, op in enumerate(ops):
+        for n, op in ops:
             if op.name == "store":
                 memory = op.operands[0].id
                 found = self.position(op, width)
