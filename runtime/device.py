@@ -21,7 +21,16 @@ from . import lifetime
 from .arguments import bind, positional
 from .bundle import Bundle
 from .driver import Driver
-from .errors import ArgumentError, LimitExceeded, OutOfMemory, Poisoned, Refused, StateError
+from .errors import (
+    ArgumentError,
+    GristmillError,
+    LimitExceeded,
+    OutOfMemory,
+    Poisoned,
+    Refused,
+    StateError,
+    SubmissionFailed,
+)
 from .faults import FaultRange, FaultTable
 from .launch import Command, LoadedKernel
 from .memory import (
@@ -222,6 +231,11 @@ class Device(Driver):
             except Poisoned as error:
                 self._poison(error)
                 raise
+            except GristmillError:  # what finished work has to tell
+                raise
+            except BaseException:  # Ctrl-C: work may go on
+                self._poison(SubmissionFailed("closing was interrupted", where=self.name))
+                raise
             finally:
                 self._closed = True
                 lifetime.closed(self)
@@ -249,6 +263,7 @@ class Device(Driver):
         if buffer.device is not self:
             raise StateError("buffer of another device", expected=self.name, got=buffer.device.name)
 
+    @entry
     def _command(
         self, kernel: LoadedKernel, args: Sequence[Any], named: dict[str, Any], grid: Any
     ) -> Command:

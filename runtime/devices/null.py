@@ -60,9 +60,9 @@ class NullDevice(Device):
         self.submitted: list[Command] = []
         self.fault_words = np.zeros(1, np.uint32)
         self.budget = budget
-        self._injected: dict[str, Exception] = {}
+        self._injected: dict[str, BaseException] = {}
 
-    def inject(self, hook: str, error: Exception) -> None:
+    def inject(self, hook: str, error: BaseException) -> None:
         """Make the next call of a hook (`allocate`, `load`, `submit`, `replay`, `wait`) fail."""
         self._injected[hook] = error
 

@@ -138,19 +138,16 @@ def test_fault_bits_are_given_out_again(opened, bundle):
 
 def test_a_fault_of_a_closed_recording_is_its_own(computing, bundle):
     """Its bits are not given out while its last replay may set them, nor is the fault lost."""
-    kernel = computing.load(bundle, "checked_root")
+    kernel, other = computing.load(bundle, "checked_root"), computing.load(bundle, "shift")
     good, bad = computing.upload(np.ones(3, np.float32)), computing.upload(np.full(3, -1.0, "f4"))
-    y = computing.allocate(3, "f32")
-
-    def recorded(x: runtime.Buffer) -> runtime.Recording:
-        with computing.record() as recording:
-            recording.launch(kernel, x, y)
-        return recording
-
-    first = recorded(bad)
+    y, n = computing.allocate(3, "f32"), computing.upload(np.zeros(3, np.int32))
+    with computing.record() as first:
+        first.launch(kernel, bad, y)
     first.replay()
     first.close()
-    second = recorded(good)
+    with computing.record() as second:
+        second.launch(other, n, n)
+        second.launch(kernel, good, y)
     with pytest.raises(runtime.KernelFault) as caught:
         computing.synchronize()
     assert caught.value.launch == 0

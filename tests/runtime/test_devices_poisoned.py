@@ -166,3 +166,26 @@ def test_failing_worker_is_a_failed_submission(opened, bundle):
     with pytest.raises(runtime.SubmissionFailed, match="a worker failed: TypeError"):
         device.synchronize()
     assert_poisoned(device, runtime.SubmissionFailed)
+
+
+def test_closing_that_is_interrupted_leaves_the_driver_alone(opened, bundle, monkeypatch):
+    """Work may go on: what it uses is not taken away from it."""
+    device = opened("null")
+    closed: list[bool] = []
+    monkeypatch.setattr(device, "_close", lambda: closed.append(True))
+    device.inject("wait", KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        device.close()
+    assert not closed
+    with pytest.raises(runtime.SubmissionFailed, match="closing was interrupted"):
+        device.synchronize()
+
+
+def test_launches_are_not_added_on_a_dead_device(opened, bundle):
+    device = opened("null")
+    kernel = device.load(bundle, "shift")
+    y = device.upload(np.zeros(4, np.int32))
+    recording = device.record()
+    with pytest.raises(runtime.StateError, match="closed"), recording:
+        device.close()
+        recording.launch(kernel, y, y)
