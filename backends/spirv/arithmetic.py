@@ -66,14 +66,14 @@ def _float_result(e: Emitter, op: Op, result: int) -> int:
 
 
 def binary(e: Emitter, op: Op) -> int:
-    t = op.result.type
+    t = op.results[0].type
     if element_of(t).is_float:
         return _float_result(e, op, e.rounded(_FLOAT[op.name], e.type(t), *e.operands(op)))
     return e.ins(_INT[op.name], e.type(t), *e.operands(op))
 
 
 def bitwise(e: Emitter, op: Op) -> int:
-    t = op.result.type
+    t = op.results[0].type
     table = _LOGIC if element_of(t).is_bool else _BITS
     if op.name == "and" and any(e.constants.get(v.id, -1) >> 31 == 0 for v in op.operands):
         e.small.add(op.result.id)
@@ -175,14 +175,16 @@ def least_of(e: Emitter, t: Type, lesser: bool, a: int, b: int) -> int:
 
 def compare(e: Emitter, op: Op) -> int:
     t = op.operands[0].type
-    dtype, flags = element_of(t), e.bools(lanes_of(t))
+    dtype, lanes = element_of(t), lanes_of(t)
     if dtype.is_bool:
         opcode = S.LOGICAL_EQUAL if op.name == "eq" else S.LOGICAL_NOT_EQUAL
     else:
         kinds = _COMPARE[op.name]
         opcode = kinds[0] if dtype.is_float else kinds[1 if dtype.is_signed else 2]
-    operands = (e.ordered(v, dtype, lanes_of(t)) for v in e.operands(op))
-    return e.ins(opcode, flags, *operands)
+    operands = e.operands(op)
+    if dtype.bits < 32:
+        operands = [e.ordered(v, dtype, lanes) for v in operands]
+    return e.ins(opcode, e.bools(lanes), *operands)
 
 
 def select(e: Emitter, op: Op) -> int:

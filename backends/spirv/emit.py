@@ -95,7 +95,8 @@ def prepare(kernel: Kernel, options: Options) -> Kernel:
     from ...ir import passes
     from .support import support
 
-    return passes.run(kernel, passes.standard(support(kernel), checks=options.checks))
+    steps = passes.standard(support(kernel), checks=options.checks, renumber=False)
+    return passes.run(kernel, steps)
 
 
 def _emit(
@@ -163,13 +164,14 @@ class _Body:
 
     def lower(self, e: Emitter, op: Op) -> None:
         """Emit one op that is not control flow."""
-        if op.loc is not None:
-            e.loc = op.loc
-            e.marks.append((len(e.code), op.loc))
+        loc = op.loc
+        if loc is not None:
+            e.loc = loc
+            e.marks.append((len(e.code), loc))
         name = op.name
         pure = _PURE.get(name)
         if pure is not None:
-            e.define(op.result, pure(e, op))
+            e.define(op.results[0], pure(e, op))
         elif name in _EFFECTS:
             _EFFECTS[name](self, op)
         elif name in ID_OPS:

@@ -40,7 +40,8 @@ class Emitter:
         self.block = self.first
         self.loc: Loc | None = None
         self.contract = "contract" in kernel.fast
-        self._types: dict[Type, int] = {}
+        # By id(), as types hash slowly; the type itself is held so that its id stays its own.
+        self._types: dict[int, tuple[int, Type]] = {}
         self._named: set[int] = set()
 
     def fail(self, message: str) -> CompileError:
@@ -90,10 +91,10 @@ class Emitter:
 
     def type(self, t: Type) -> int:
         """The register type of values of `t`."""
-        known = self._types.get(t)
+        known = self._types.get(id(t))
         if known is None:
-            known = self._types[t] = self._register_type(t)
-        return known
+            known = self._types[id(t)] = self._register_type(t), t
+        return known[0]
 
     def _register_type(self, t: Type) -> int:
         if isinstance(t, VectorType):
@@ -199,8 +200,10 @@ class Emitter:
         """Bind a value to an id, and give the id its name in the source."""
         self.values[value.id] = result
         name = name or value.hint
-        if not name or result in self._named:
-            return
+        if name and result not in self._named:
+            self._name(value, result, name)
+
+    def _name(self, value: Value, result: int, name: str) -> None:
         narrow = narrow_name(value.type)
         if narrow and narrow not in self.usage.arithmetic:
             return  # with storage features alone, SPIRV-Tools takes a name for a forbidden use

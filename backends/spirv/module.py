@@ -8,7 +8,9 @@ kernels give equal bytes.
 from __future__ import annotations
 
 import array
+import struct
 import sys
+from functools import lru_cache
 
 from .opcodes import Cap, Deco, Mode, Op, Storage
 
@@ -16,11 +18,12 @@ MAGIC = 0x07230203
 VERSIONS = {"vulkan1.1": 0x00010300, "vulkan1.3": 0x00010600}
 
 
+@lru_cache(4096)
 def text_words(text: str) -> tuple[int, ...]:
     """A literal string: UTF-8, terminated and padded with zero bytes."""
     data = text.encode() + b"\0"
     data += b"\0" * (-len(data) % 4)
-    return tuple(int.from_bytes(data[n : n + 4], "little") for n in range(0, len(data), 4))
+    return struct.unpack(f"<{len(data) // 4}I", data)
 
 
 class Module:

@@ -7,10 +7,13 @@ barriers stand where buffer accesses need ordering.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...ir.core import Kernel, Op, Region, is_memory
 from ...ir.dtypes import DType, MemType, Space, Type, element_of, lanes_of
+from ...ir.ops import ROWS
+from ...ir.passes.effects import value_types
 
 
 @dataclass(slots=True)
@@ -74,6 +77,8 @@ class _Scan:
         self.narrow: dict[int, Type] = {
             v.id: v.type for v in kernel.body.args if not is_memory(v) and narrow_name(v.type)
         }
+        types = [t for t in value_types(kernel) if not isinstance(t, MemType)]
+        self.has_narrow = any(narrow_name(t) for t in types)
 
     def arithmetic(self, t: Type) -> None:
         if name := narrow_name(t):
@@ -84,32 +89,13 @@ class _Scan:
             self.op(op)
 
     def op(self, op: Op) -> None:
-        name, usage = op.name, self.usage
+        name = op.name
         self.at += 1
-        if name in _MEMORY:
-            self.access(op)
-        elif name == "alloc":
-            usage.memory[op.result.id] = MemoryUse()
-            self.arithmetic(op.result.type)
-            memory = op.result.type
-            assert isinstance(memory, MemType)
-            usage.workgroup_arrays |= memory.space is Space.WORKGROUP
-        elif name in ID_OPS:
-            usage.ids.add(id_key(op))
-        elif name.startswith("subgroup_"):
-            usage.subgroups = True
-        elif name in ("barrier", "fence"):
-            self.barriers.append((self.at, self.loops[0] if self.loops else -1, op))
-            if name == "fence" and op.attr("scope") == "device":
-                usage.device_fence = True
-        results = op.results if name != "alloc" else ()
-        for value in results:
-            if narrow_name(value.type):
-                self.narrow[value.id] = value.type
-        if self.narrow and name not in _STORAGE_ONLY:
-            for value in (*results, *op.operands):
-                if value.id in self.narrow:
-                    self.arithmetic(value.type)
+        note = _NOTES.get(name)
+        if note is not None:
+            note(self, op)
+        if self.has_narrow and name != "alloc":
+            self.narrow_values(op)
         if op.regions:
             loop = name in ("for", "while")
             if loop:
@@ -118,6 +104,34 @@ class _Scan:
                 self.region(region)
             if loop:
                 self.loops.pop()
+
+    def narrow_values(self, op: Op) -> None:
+        """Note the narrow values of an op, and which types need arithmetic for it."""
+        for value in op.results:
+            if narrow_name(value.type):
+                self.narrow[value.id] = value.type
+        if self.narrow and op.name not in _STORAGE_ONLY:
+            for value in (*op.results, *op.operands):
+                if value.id in self.narrow:
+                    self.arithmetic(value.type)
+
+    def array(self, op: Op) -> None:
+        memory = op.results[0].type
+        assert isinstance(memory, MemType)
+        self.usage.memory[op.results[0].id] = MemoryUse()
+        self.arithmetic(memory)
+        self.usage.workgroup_arrays |= memory.space is Space.WORKGROUP
+
+    def id(self, op: Op) -> None:
+        self.usage.ids.add(id_key(op))
+
+    def subgroup(self, op: Op) -> None:
+        self.usage.subgroups = True
+
+    def barrier(self, op: Op) -> None:
+        self.barriers.append((self.at, self.loops[0] if self.loops else -1, op))
+        if op.name == "fence" and op.attr("scope") == "device":
+            self.usage.device_fence = True
 
     def access(self, op: Op) -> None:
         memory = op.operands[0]
@@ -136,6 +150,16 @@ class _Scan:
         if memory.id in self.buffers:
             outer = self.loops[0] if self.loops else -1
             self.touches.append((self.at, outer, memory.id))
+
+
+# Ids of a subgroup need no subgroup operation.
+_NOTES: dict[str, Callable[[_Scan, Op], None]] = {
+    **dict.fromkeys(_MEMORY, _Scan.access),
+    **dict.fromkeys((n for n in ROWS if n.startswith("subgroup_")), _Scan.subgroup),
+    **dict.fromkeys(ID_OPS, _Scan.id),
+    **dict.fromkeys(("barrier", "fence"), _Scan.barrier),
+    "alloc": _Scan.array,
+}
 
 
 def scan(kernel: Kernel) -> Usage:

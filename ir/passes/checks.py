@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..builder import Builder
-from ..core import Kernel, Op, Region, Value, const_value, max_id
+from ..core import Kernel, Op, Region, Value, const_value
 from ..dtypes import DTYPES, DType, MemType, Type, element_of, lanes_of
+from .effects import free_number
 
 _ACCESSES = frozenset({"load", "store", "atomic", "compare_exchange"})
 
@@ -37,7 +38,7 @@ class _Checker:
     def __init__(self, kernel: Kernel) -> None:
         self.index = kernel.index
         self.sites = list(kernel.sites)
-        self.b = Builder(max_id(kernel) + 1)
+        self.b = Builder(free_number(kernel))
         self.known: dict[int, int] = {}
         self.names = {v.id: p.name for p, v in zip(kernel.params, kernel.body.args, strict=True)}
 

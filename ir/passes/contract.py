@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from ..core import Kernel, Op, Region, Value, max_id, walk
+from ..core import Kernel, Op, Region, Value, walk
 from ..dtypes import element_of
+from .effects import free_number
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class _Contraction:
     def __init__(self, kernel: Kernel) -> None:
         self.uses = Counter(v.id for op in walk(kernel.body) for v in op.operands)
         self.products: dict[int, tuple[Value, ...]] = {}
-        self.next = max_id(kernel) + 1
+        self.next = free_number(kernel)
 
     def region(self, region: Region) -> Region:
         out: list[Op] = []

@@ -51,8 +51,18 @@ class Merger:
     def find(self, op: Op) -> tuple[Value, ...] | None:
         """Values that stand for the op's results, if they are available; else note the op."""
         name = op.name
+        key: Key
         if name in MERGEABLE:
-            key = _pure_key(op)
+            operands = op.operands
+            if len(operands) == 2:
+                a, b = operands[0].id, operands[1].id
+                key = (name, b, a) if a > b and name in _SWAPS else (name, a, b)
+            else:
+                key = (name, *[v.id for v in operands])
+            if op.attrs:
+                key = (*key, op.attrs)
+            if name in _BY_TYPE:
+                key = (*key, _type_key(op.results[0].type))
         elif name == "load":
             key = self._load_key(op.operands[0], op.operands[1], lanes_of(op.results[0].type))
         else:
@@ -62,10 +72,10 @@ class Merger:
                 self._clock += 1
                 self._epoch = self._clock
             return None
-        found = self._table.get(key)
-        if found is None:
-            self._table[key] = op.results
+        found = self._table.setdefault(key, op.results)
+        if found is op.results:
             self._added.append(key)
+            return None
         return found
 
     # scopes
@@ -116,19 +126,6 @@ class Merger:
             key = self._load_key(memory, index, lanes_of(value.type))
             self._table[key] = (value,)
             self._added.append(key)
-
-
-def _pure_key(op: Op) -> Key:
-    name, operands = op.name, op.operands
-    key: Key
-    if len(operands) == 2:
-        a, b = operands[0].id, operands[1].id
-        key = (name, b, a) if a > b and name in _SWAPS else (name, a, b)
-    else:
-        key = (name, *[v.id for v in operands])
-    if op.attrs:
-        key = (*key, op.attrs)
-    return (*key, _type_key(op.results[0].type)) if name in _BY_TYPE else key
 
 
 def _type_key(t: Type) -> object:

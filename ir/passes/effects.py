@@ -27,6 +27,24 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def free_number(kernel: Kernel) -> int:
+    """A number above those of all values (`core.max_id` without its generators)."""
+    most = max([v.id for v in kernel.body.args], default=-1)
+    regions = [kernel.body]
+    for region in regions:
+        for op in region.ops:
+            for v in op.results:
+                if v.id > most:
+                    most = v.id
+            if op.regions:
+                regions += op.regions
+                for inner in op.regions:
+                    for v in inner.args:
+                        if v.id > most:
+                            most = v.id
+    return most + 1
+
+
 def value_types(kernel: Kernel) -> list[Type]:
     """The types of a kernel's values, each at least once."""
     types: dict[int, Type] = {id(v.type): v.type for v in kernel.body.args}

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..builder import Builder
-from ..core import Attr, Kernel, Loc, Op, Region, Value, max_id
+from ..core import Attr, Kernel, Loc, Op, Region, Value
 from ..dtypes import DType, Type, VectorType, element_of, f32, with_element
-from .effects import names, op_names
+from .effects import free_number, names, op_names
 from .lowerings import LOWERINGS, Context
 from .support import OPTIONAL, Support
 
@@ -56,7 +56,7 @@ class _Expander:
 
     def fresh(self, type_: Type) -> Value:
         if self.next < 0:
-            self.next = max_id(self.kernel) + 1
+            self.next = free_number(self.kernel)
         self.next += 1
         return Value(self.next - 1, type_)
 
@@ -183,7 +183,7 @@ def _legal(
     body = Region((), found.ops)
     shell = Kernel("", "", (), (1, 1, 1), index, body, subgroup)
     walk = _Expander(shell, support)
-    walk.next = max(max_id(shell) + 1, first)
+    walk.next = max(free_number(shell), first)
     body = walk.region(body)
     result = walk.subst.get(found.result.id, found.result)
     return _Template(body.ops, result)

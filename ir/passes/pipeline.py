@@ -44,14 +44,16 @@ def standard(
     checks: bool = False,
     unroll: Unroll | None = Unroll(),  # noqa: B008 - frozen
     vectorize: Vectorize | None = Vectorize(),  # noqa: B008 - frozen
+    renumber: bool = True,
 ) -> tuple[Pass, ...]:
     """The passes for a target: drop debug ops, check bounds on demand, optimise, legalize, clean.
 
     unroll, vectorize: None leaves the pass out; the target's compiler may do better.
+    renumber: give values their canonical numbers, which an emitter does not need.
     """
     first: list[Pass] = [DropDebug()]
     if checks:
         first.append(Checks())
     steps = (unroll, Contract(), vectorize, Legalize(support))
     main = Optimise(tuple([step for step in steps if step is not None]))
-    return (*first, main, Licm(), Dce(), Renumber())
+    return (*first, main, Licm(), Dce(), *((Renumber(),) if renumber else ()))

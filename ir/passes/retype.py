@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..builder import Builder
-from ..core import Kernel, Op, Region, Value, max_id
+from ..core import Kernel, Op, Region, Value
 from ..dtypes import Type
+from .effects import free_number
 
 _TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
 
@@ -22,7 +23,7 @@ class Retyper:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.parts: dict[int, tuple[Value, ...]] = {}
-        self.b = Builder(max_id(kernel) + 1)
+        self.b = Builder(free_number(kernel))
 
     def types(self, t: Type) -> tuple[Type, ...] | None:
         """What stands for a value of type `t`; None where the type stays."""

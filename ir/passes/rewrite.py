@@ -14,10 +14,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 
-from ..core import Attr, Kernel, Loc, Op, Region, Value, max_id
+from ..core import Attr, Kernel, Loc, Op, Region, Value
 from ..dtypes import DType, Type, VectorType, bool_
 from . import control
 from .cse import Merger
+from .effects import free_number
 
 Answer = Value | Op | tuple[Value, ...] | None
 Rule = Callable[["Rewriter", Op], Answer]
@@ -81,6 +82,7 @@ class Rewriter:
         self.out: list[Op] = []
         self.loc: Loc | None = None
         self.merger = Merger(kernel) if merge else None
+        self.find = self.merger.find if self.merger else None
         self._next = -1
 
     def run(self) -> Kernel:
@@ -100,7 +102,7 @@ class Rewriter:
     def fresh(self, type_: Type, hint: str = "") -> Value:
         """A new value."""
         if self._next < 0:
-            self._next = max_id(self.kernel) + 1
+            self._next = free_number(self.kernel)
         self._next += 1
         return Value(self._next - 1, type_, hint)
 
@@ -168,7 +170,15 @@ class Rewriter:
         if name == "const":
             self._constant(op)
             return
-        rules = self._rules(op)
+        if id(op) in self.settled:
+            rules = self.late.get(name)
+        else:  # as _rules says: the hot path makes no call
+            rules = self.plain.get(name)
+            bits = self.bits
+            for v in op.operands:
+                if v.id in bits:
+                    rules = self.rules.get(name)
+                    break
         if rules is not None:
             self.loc = op.loc
             for rule in rules:
@@ -178,17 +188,17 @@ class Rewriter:
                     if rewritten is None:
                         return
                     op = rewritten
+                    name = op.name
                     break
         results = op.results
-        if self.merger is not None:
-            found = self.merger.find(op)
-            if found is not None:
-                self.replace(results, found)
-                return
+        find = self.find
+        if find is not None and (found := find(op)) is not None:
+            self.replace(results, found)
+            return
         if len(results) == 1:
             self.defs[results[0].id] = op
-            if op.name == "splat" and (bits := self.known.get(op.operands[0].id)) is not None:
-                self.bits[results[0].id] = bits
+            if name == "splat" and (bit := self.known.get(op.operands[0].id)) is not None:
+                self.bits[results[0].id] = bit
         self.out.append(op)
 
     def _rules(self, op: Op) -> tuple[Rule, ...] | None:

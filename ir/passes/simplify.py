@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..core import Kernel, walk
+from ..core import Kernel
 from .identities import NEED_CONSTANT, RULES, SIMPLE, folding
 from .rewrite import Rewriter, RuleSet
 from .strength import RULES as STRENGTH
@@ -27,7 +27,12 @@ class Simplify:
     def again(self, kernel: Kernel, before: Kernel) -> Kernel:
         """The same where `kernel` came from `before`, which this pass (without strength) gave:
         rules are tried on what is new only."""
-        return self._walk(kernel, {id(op) for op in walk(before.body)})
+        regions = [before.body]
+        for region in regions:
+            for op in region.ops:
+                if op.regions:
+                    regions += op.regions
+        return self._walk(kernel, {id(op) for region in regions for op in region.ops})
 
     def _walk(self, kernel: Kernel, settled: Collection[int]) -> Kernel:
         rules = _STRONG if self.strength else SIMPLE

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..core import Kernel, Op, Region, Value, const_value, max_id
+from ..core import Kernel, Op, Region, Value, const_value
 from ..dtypes import DType, Type
 from .clone import clone_ops
-from .effects import LOOPS
+from .effects import LOOPS, free_number
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class _Unroller:
     def __init__(self, kernel: Kernel, max_trips: int, budget: int) -> None:
         self.max_trips = max_trips
         self.budget = budget
-        self.next = max_id(kernel) + 1
+        self.next = free_number(kernel)
         self.known: dict[int, int] = {}
         self.subst: dict[int, Value] = {}
 

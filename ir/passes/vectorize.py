@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..core import Kernel, Op, Region, Value, max_id
+from ..core import Kernel, Op, Region, Value
 from ..dtypes import MemType, Space, Type, VectorType, lanes_of
 from .affine import SUMS, AffineForms
-from .effects import SYNCS, WRITERS, Aliasing, Summary, summarize
+from .effects import SYNCS, WRITERS, Aliasing, Summary, free_number, summarize
 
 Key = tuple[object, ...]
 
@@ -75,7 +75,7 @@ class _Vectorizer:
 
     def fresh(self, type_: Type) -> Value:
         if self.next < 0:
-            self.next = max_id(self.kernel) + 1
+            self.next = free_number(self.kernel)
         self.next += 1
         return Value(self.next - 1, type_)
 
