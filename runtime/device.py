@@ -196,6 +196,7 @@ class Device(Driver):
         seconds (which poisons the device), DeviceLost.
         """
         self._wait(self.timeout if timeout is None else timeout)
+        self._collect()
         words = self._faults.words
         fault = self._faults.explain(self._take_faults(words)) if words else None
         self._faults.settle()

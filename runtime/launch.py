@@ -94,7 +94,7 @@ class LoadedKernel:
         return sizes
 
     def _stated(self, grid: Any) -> Grid:
-        sizes = (grid,) if isinstance(grid, int) else tuple(grid)
+        sizes = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
         if not 1 <= len(sizes) <= 3 or not all(
             isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes
         ):
@@ -115,7 +115,15 @@ class LoadedKernel:
                 do="pass grid=(x, y, z), in workgroups",
             )
         counts = {p.name: b.elements for p, b in zip(self.memory, bindings, strict=True)}
-        x, y, z = (max(0, evaluate(e, counts, values)) for e in self.manifest.grid)
+        try:
+            x, y, z = (max(0, evaluate(e, counts, values)) for e in self.manifest.grid)
+        except ZeroDivisionError as error:
+            given = ", ".join(f"{name}={value}" for name, value in values.items())
+            raise ArgumentError(
+                "the grid cannot be computed: it divides by 0",
+                where=f"kernel {self.name}",
+                got=given,
+            ) from error
         return x, y, z
 
 

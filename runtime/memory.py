@@ -126,7 +126,7 @@ def as_dtype(dtype: DType | str | npt.DTypeLike) -> DType:
     if isinstance(dtype, str) and dtype in DTYPES:
         return DTYPES[dtype]
     try:
-        wanted = np.dtype(dtype)
+        wanted = None if dtype is None else np.dtype(dtype)  # numpy takes None for float64
     except TypeError:
         wanted = None
     for candidate in DTYPES.values():
@@ -137,7 +137,7 @@ def as_dtype(dtype: DType | str | npt.DTypeLike) -> DType:
 
 def as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     """A shape as a tuple; ArgumentError on anything but non-negative integers."""
-    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     for size in sizes:
         if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 0:
             raise ArgumentError(f"shape {shape!r}", expected="integers of at least 0")

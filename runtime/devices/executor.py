@@ -104,7 +104,12 @@ class Executor:
                 self._done.notify_all()
 
     def _run(self, stage: Stage) -> None:
-        helpers = self._helpers[: min(stage.begin(), self.workers) - 1]
+        try:
+            wanted = stage.begin()
+        except BaseException as error:  # as in `_work`
+            self.error = error
+            return
+        helpers = self._helpers[: min(wanted, self.workers) - 1]
         for helper in helpers:
             helper.put(stage)
         self._work(stage, 0)

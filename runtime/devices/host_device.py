@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,8 @@ from ..memory import GRANULE, Array
 from .executor import Executor, LaunchingStage, Stage
 from .host_memory import HostMemory, available_bytes, physical_bytes
 
-_BUDGET_STEP = 1 << 24  # live bytes after which the system is asked for its memory again
+# The system is asked for its memory again after this many live bytes, or this time.
+_BUDGET_STEP, _BUDGET_SECONDS = 1 << 24, 0.05
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class HostDevice(Device):
         self._executor = Executor(workers)
         self._bitmap = np.zeros(WORDS, np.uint32)
         self._available, self._available_at = available_bytes(), 0
+        self._asked = time.monotonic()
 
     @abstractmethod
     def _stage(self, command: Command) -> LaunchingStage:
@@ -131,8 +134,10 @@ class HostDevice(Device):
         return taken
 
     def _budget(self) -> tuple[int, int, bool]:
-        if abs(self._live - self._available_at) > _BUDGET_STEP:
+        moved = abs(self._live - self._available_at)
+        if moved > _BUDGET_STEP or time.monotonic() > self._asked + _BUDGET_SECONDS:
             self._available, self._available_at = available_bytes(), self._live
+            self._asked = time.monotonic()
         return self._available + self._available_at, physical_bytes(), False
 
     def _abandon(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gristmill import runtime
+from gristmill.runtime.devices import host_device
 from gristmill.runtime.devices.cpu import level
 from gristmill.runtime.devices.cpu.library import Library
 from gristmill.runtime.devices.executor import Executor
@@ -170,3 +171,28 @@ def test_replay_loop_and_stages_agree(bundle, opened, rng, workers):
         results.append((y.numpy(), z.numpy()))
     assert np.array_equal(results[0][0], results[1][0])
     assert np.array_equal(results[0][1], results[1][1])
+
+
+def test_a_stage_that_cannot_begin_fails_the_wait_and_no_thread():
+    class Stage:
+        def begin(self) -> int:
+            raise ValueError("no")
+
+        def work(self, worker: int) -> None:
+            raise AssertionError("it did not begin")
+
+    executor = Executor(2)
+    executor.submit([Stage()])
+    assert executor.wait(10)
+    assert isinstance(executor.error, ValueError)
+    executor.stop()
+
+
+def test_the_budget_follows_the_machine(opened, monkeypatch):
+    """What other programs take is seen before the next large allocation."""
+    device = opened("cpu")
+    device.allocate(1, "u8")
+    monkeypatch.setattr(host_device, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(host_device, "_BUDGET_SECONDS", -1.0)
+    with pytest.raises(runtime.OutOfMemory):
+        device.allocate(1 << 20, "u8")

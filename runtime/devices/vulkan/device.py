@@ -90,6 +90,7 @@ class VulkanDevice(Device):
             self._queue.wait(recording.serial, self.timeout)
             self._drop_recording(recording)
             return
+        self._encoder.fold(command)
         place = self._queue.acquire()
         place.pool.reset(command.kernel.code.descriptors)
         self._queue.begin(place.commands)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ....ir.abi import words
 from ...errors import StateError
 from ...hazards import HazardTracker
-from ...launch import Command, folded
+from ...launch import Command, Grid, folded
 from .buffers import VulkanBuffer
 from .descriptors import DescriptorPool, DescriptorWriter
 from .faultmap import FaultMap
@@ -45,8 +45,13 @@ class Encoder:
         self._writer = DescriptorWriter(logical, faults.buffer)
         self._sets = self._api.ffi.new("VkDescriptorSet[1]")
         limits = logical.physical.properties.limits
-        self._grid = tuple(int(n) for n in limits.maxComputeWorkGroupCount)
+        x, y, z = (int(n) for n in limits.maxComputeWorkGroupCount)
+        self._grid: Grid = (x, y, z)
         self.params_alignment = max(16, int(limits.minUniformBufferOffsetAlignment))
+
+    def fold(self, command: Command) -> Grid:
+        """The grid to dispatch; LimitExceeded where no grid of this device holds the launch."""
+        return folded(command.grid, self._grid, f"kernel {command.kernel.name}")
 
     def dispatch(
         self,
@@ -56,14 +61,17 @@ class Encoder:
         block: VulkanBuffer,
         offset: int,
     ) -> int:
-        """Write parameters and descriptors of a launch, then the launch; the block's size."""
+        """Write parameters and descriptors of a launch, then the launch; the block's size.
+
+        A grid that does not fit is refused by `fold`, before commands are recorded.
+        """
         pipeline: Pipeline = command.kernel.code
         data = parameter_block(command)
         block.write(offset, data)
         set_ = pool.allocate(pipeline)
         self._writer.write(set_, pipeline, command.bindings, (block, offset, len(data)))
         self._sets[0] = set_
-        x, y, z = folded(command.grid, self._grid, f"kernel {command.kernel.name}")  # type: ignore[arg-type]
+        x, y, z = self.fold(command)
         vk, null = self._api.vk, self._api.ffi.NULL
         vk.vkCmdBindPipeline(commands, 1, pipeline.handle)
         vk.vkCmdBindDescriptorSets(commands, 1, pipeline.layout, 0, 1, self._sets, 0, null)
@@ -86,6 +94,8 @@ class VulkanRecording:
         live = [c for c in commands if c.groups]
         if timed and not self._logical.period:
             raise StateError("the queue has no timestamps", where=self._logical.physical.name)
+        for command in live:
+            encoder.fold(command)
         self._pool = DescriptorPool(self._logical, max(1, len(live)), 1)
         self._pool.reset(sum(c.kernel.code.descriptors for c in live))
         stride = encoder.params_alignment

@@ -10,7 +10,7 @@ import bisect
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DriverError, LimitExceeded, OutOfMemory
+from ...errors import DriverError, NoDevice, OutOfMemory
 from .api import OUT_OF_MEMORY
 from .logical import Logical
 
@@ -68,7 +68,7 @@ class Range:
 
 
 class Heap:
-    """Memory of one type. `bits`: the type's index; mapped where the type is host-visible."""
+    """Memory of one type, mapped where that is host-visible (`visible`)."""
 
     def __init__(self, logical: Logical, type_index: int, flags: int) -> None:
         self._logical, self.type_index = logical, type_index
@@ -215,7 +215,11 @@ class Memory:
         ]
         able = [(n, flags) for n, flags in types if flags & needed == needed]
         if not able:
-            raise LimitExceeded("memory types", 0, needed, self._logical.physical.name)
+            names = {DEVICE_LOCAL: "local", VISIBLE: "host-visible", COHERENT: "coherent"}
+            words = [name for flag, name in names.items() if needed & flag]
+            raise NoDevice(
+                f"no memory type that is {' and '.join(words)}", where=self._logical.physical.name
+            )
         n, flags = max(
             able, key=lambda t: ((t[1] & liked).bit_count() - (t[1] & disliked).bit_count(), -t[0])
         )

@@ -2,8 +2,8 @@
 
 One instance serves all devices and stays when the last of them is closed: a driver that is unloaded
 and loaded again some thirty times may fail to load. A changed environment gets an instance of its
-own. GRISTMILL_VULKAN_VALIDATION=1 turns the validation
-layer on; what it says is collected in `messages`.
+own. GRISTMILL_VULKAN_VALIDATION=1 turns the validation layer on; what it says is collected in
+`messages`.
 """
 
 from __future__ import annotations
