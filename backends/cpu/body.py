@@ -82,7 +82,9 @@ def _elementwise(x: Lowering, op: Op) -> None:
     t = x.lanes.type_in(op.operands[1 if op.name == "select" else 0], form)
     dtype = element_of(value.type)
     wraps = ""
-    if value.id in x.analysis.no_wrap and op.name in ("add", "sub", "mul") and dtype.is_int:
+    # Ranges are those of active lanes: in a vector, what wraps in another lane would be poison, and
+    # so would every mask that is made from it.
+    if form == SCALAR and value.id in x.analysis.no_wrap and dtype.is_int:
         wraps = "nsw" if dtype.is_signed else "nuw"
     types = [element_of(v.type) for v in op.operands]
     parts = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 import time
 
@@ -120,6 +121,15 @@ def row_sum(x: Read[f32], y: Write[f32], n: i32):
         y[0] = tile[0]
 
 
+@kernel(workgroup=lambda: (32, 1, 1), grid=lambda: (1, 1, 1))
+def clamped(x: Read[u32], y: Write[u32], n: u32):
+    i = global_id(0)
+    if x[i] < n:
+        value = min(max(x[i], u32(5)), u32(100))
+        if value - u32(5) < u32(20):
+            y[i] = value * u32(3)
+
+
 def assembly(kernel_, arch: str) -> str:
     """What LLVM makes of a kernel that needs no passes."""
     level = LEVELS[arch]
@@ -128,6 +138,15 @@ def assembly(kernel_, arch: str) -> str:
         write_kernel(kernel_, level)[0],
         level.machine,
     )
+
+
+def test_lanes_that_are_not_active_hold_no_poison() -> None:
+    """Ranges are facts of active lanes: a vector op must not promise them for all."""
+    for arch in LEVELS.values():
+        text, _ = write_kernel(clamped.trace("u32"), arch)
+        assert re.search(r"= sub <\d+ x i32>", text)
+        assert re.search(r"= mul <\d+ x i32>", text)
+        assert not re.search(r"n[us]w <", text), text
 
 
 def test_full_subgroups_use_plain_vector_accesses() -> None:
