@@ -61,7 +61,7 @@ APPROXIMATE = frozenset(_GLSL_APPROXIMATE)
 
 def _float_result(e: Emitter, op: Op, result: int) -> int:
     """bf16 results are rounded after every op."""
-    t = op.result.type
+    t = op.results[0].type
     return round_bf16(e, result, lanes_of(t)) if element_of(t).name == "bf16" else result
 
 
@@ -76,17 +76,17 @@ def bitwise(e: Emitter, op: Op) -> int:
     t = op.results[0].type
     table = _LOGIC if element_of(t).is_bool else _BITS
     if op.name == "and" and any(e.constants.get(v.id, -1) >> 31 == 0 for v in op.operands):
-        e.small.add(op.result.id)
+        e.small.add(op.results[0].id)
     return e.ins(table[op.name], e.type(t), *e.operands(op))
 
 
 def invert(e: Emitter, op: Op) -> int:
-    t = op.result.type
+    t = op.results[0].type
     return e.ins(S.LOGICAL_NOT if element_of(t).is_bool else S.NOT, e.type(t), *e.operands(op))
 
 
 def negate(e: Emitter, op: Op) -> int:
-    t = op.result.type
+    t = op.results[0].type
     opcode = S.F_NEGATE if element_of(t).is_float else S.S_NEGATE
     return e.ins(opcode, e.type(t), *e.operands(op))
 
@@ -97,7 +97,7 @@ def divide(e: Emitter, op: Op) -> int:
     Vulkan promises that only for divisors up to 2**14 (f16) and 2**126 (f32), and NVIDIA's
     quotients are 0 beyond: f16 divides as f32, and a larger f32 divisor is scaled down.
     """
-    t, (a, b) = op.result.type, e.operands(op)
+    t, (a, b) = op.results[0].type, e.operands(op)
     dtype, lanes, type_ = element_of(t), lanes_of(t), e.type(t)
     if dtype.bits == 64 or "approximate" in e.kernel.fast:
         return _float_result(e, op, e.ins(S.F_DIV, type_, a, b))
@@ -117,18 +117,18 @@ def divide(e: Emitter, op: Op) -> int:
 
 
 def builtin(e: Emitter, op: Op) -> int:
-    return _float_result(e, op, e.glsl(e.type(op.result.type), _GLSL_ANY[op.name], *e.operands(op)))
+    return _float_result(e, op, e.glsl(e.type(op.results[0].type), _GLSL_ANY[op.name], *e.operands(op)))
 
 
 def approximate(e: Emitter, op: Op) -> int:
-    t = op.result.type
+    t = op.results[0].type
     if element_of(t).bits == 64:
         raise e.fail(f"{op.name} of {t} has no native form: legalize expands it")
     return _float_result(e, op, e.glsl(e.type(t), _GLSL_APPROXIMATE[op.name], *e.operands(op)))
 
 
 def absolute(e: Emitter, op: Op) -> int:
-    t, (x,) = op.result.type, e.operands(op)
+    t, (x,) = op.results[0].type, e.operands(op)
     dtype, lanes = element_of(t), lanes_of(t)
     if dtype.is_float:
         return e.glsl(e.type(t), Glsl.F_ABS, x)
@@ -139,7 +139,7 @@ def absolute(e: Emitter, op: Op) -> int:
 
 
 def sign(e: Emitter, op: Op) -> int:
-    t, (x,) = op.result.type, e.operands(op)
+    t, (x,) = op.results[0].type, e.operands(op)
     dtype, lanes, type_ = element_of(t), lanes_of(t), e.type(t)
     flags = e.bools(lanes)
     if not dtype.is_float:
@@ -158,7 +158,7 @@ def sign(e: Emitter, op: Op) -> int:
 
 def least(e: Emitter, op: Op) -> int:
     """min and max; a NaN loses, which the N forms promise."""
-    t = op.result.type
+    t = op.results[0].type
     return least_of(e, t, op.name == "min", *e.operands(op))
 
 
@@ -188,7 +188,7 @@ def compare(e: Emitter, op: Op) -> int:
 
 
 def select(e: Emitter, op: Op) -> int:
-    t, (condition, a, b) = op.result.type, e.operands(op)
+    t, (condition, a, b) = op.results[0].type, e.operands(op)
     if isinstance(t, VectorType) and not isinstance(op.operands[0].type, VectorType):
         condition = e.splat(condition, e.module.bool_, t.lanes)
     return e.ins(S.SELECT, e.type(t), condition, a, b)
@@ -232,7 +232,7 @@ def classify(e: Emitter, op: Op) -> int:
 
 
 def copysign(e: Emitter, op: Op) -> int:
-    t, (a, b) = op.result.type, e.operands(op)
+    t, (a, b) = op.results[0].type, e.operands(op)
     dtype, lanes, type_ = element_of(t), lanes_of(t), e.type(t)
     magnitude = e.glsl(type_, Glsl.F_ABS, a)
     if dtype.bits == 64:

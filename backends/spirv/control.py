@@ -50,17 +50,18 @@ class Flow:
 
     def region(self, region: Region) -> None:
         """Emit the ops of a region; its terminator leaves the current block."""
+        e, lower = self.e, self.lower
         for op in region.ops:
             handler = _CONTROL.get(op.name)
             if handler is None:
-                self.lower(self.e, op)
+                lower(e, op)
                 continue
-            self.e.loc = op.loc or self.e.loc
             if op.loc is not None:
-                self.e.marks.append((len(self.e.code), op.loc))
+                e.loc = op.loc
+                e.marks.append((len(e.code), op.loc))
             handler(self, op)
             if self.dead:
-                self.e.raw(S.UNREACHABLE)
+                e.raw(S.UNREACHABLE)
                 self.dead = False
                 return
 

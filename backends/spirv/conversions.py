@@ -38,8 +38,8 @@ def convert(e: Emitter, op: Op) -> int:
     if op.attrs:
         names = ", ".join(name for name, _ in op.attrs)
         raise e.fail(f"convert has the attribute {names}, which this target does not know")
-    source, target = element_of(op.operands[0].type), element_of(op.result.type)
-    lanes, x = lanes_of(op.result.type), e.use(op.operands[0])
+    source, target = element_of(op.operands[0].type), element_of(op.results[0].type)
+    lanes, x = lanes_of(op.results[0].type), e.use(op.operands[0])
     if source == target:
         return x
     if source.is_bool:
@@ -49,7 +49,7 @@ def convert(e: Emitter, op: Op) -> int:
     if source.is_int:
         if target.is_int:
             if not source.is_signed and source.bits < 32:
-                e.small.add(op.result.id)
+                e.small.add(op.results[0].id)
             return _int_to_int(e, x, source, target, lanes)
         small = source.bits < 32 or op.operands[0].id in e.small
         return _int_to_float(e, x, source, target, lanes, small=small)
@@ -223,7 +223,7 @@ def _f64_to_odd_f32(e: Emitter, x: int, lanes: int) -> int:
 
 
 def bitcast(e: Emitter, op: Op) -> int:
-    x, source, target = e.use(op.operands[0]), op.operands[0].type, op.result.type
+    x, source, target = e.use(op.operands[0]), op.operands[0].type, op.results[0].type
     if element_of(source).name == "bf16":
         lanes = lanes_of(source)
         x = e.ins(S.U_CONVERT, e.ints(16, lanes), bf16_word(e, x, lanes))

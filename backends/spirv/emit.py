@@ -12,7 +12,9 @@ them in the order of LocalInvocationIndex, which is what the kernel language def
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ...ir.core import Kernel, Loc, Op
 from ..compile import CompileError, Emitted, Options
@@ -103,8 +105,21 @@ def _emit(
     kernel: Kernel, arch: str, options: Options
 ) -> tuple[Emitted, Callable[[int], Loc | None]]:
     base, native = split_arch(kernel.name, arch)
-    kernel = prepare(kernel, options)
-    return emit_lowered(kernel, base, native, arch)
+    with _uncollected():
+        kernel = prepare(kernel, options)
+        return emit_lowered(kernel, base, native, arch)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the cycle collector out: a compile makes many objects and hardly any cycle."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def emit_lowered(
@@ -175,9 +190,9 @@ class _Body:
         elif name in _EFFECTS:
             _EFFECTS[name](self, op)
         elif name in ID_OPS:
-            e.define(op.result, self.ids.get(*id_key(op)))
+            e.define(op.results[0], self.ids.get(*id_key(op)))
         elif name in METHODS:
-            e.define(op.result, METHODS[name](self.subgroups, op))
+            e.define(op.results[0], METHODS[name](self.subgroups, op))
         elif name not in ("print", "breakpoint"):
             raise e.fail(f"op {name} has no SPIR-V form: legalize expands it")
 
@@ -185,24 +200,24 @@ class _Body:
         memory, e = op.operands[0], self.e
         number = self.memories.buffer_number(memory)
         if number is not None:
-            e.define(op.result, self.ids.count(number))
+            e.define(op.results[0], self.ids.count(number))
             return
         size = getattr(memory.type, "count", None)
         assert isinstance(size, int)
-        e.define(op.result, e.int_const(size, e.kernel.index.bits))
+        e.define(op.results[0], e.int_const(size, e.kernel.index.bits))
 
     def check(self, op: Op) -> None:
         base = self.ids.word(self.ids.layout.fault_base)
         self.atomics.check(op, base, self.ids.binding + 1)
 
     def load(self, op: Op) -> None:
-        self.e.define(op.result, self.memories.load(op))
+        self.e.define(op.results[0], self.memories.load(op))
 
     def atomic(self, op: Op) -> None:
-        self.e.define(op.result, self.atomics.atomic(op))
+        self.e.define(op.results[0], self.atomics.atomic(op))
 
     def compare_exchange(self, op: Op) -> None:
-        self.e.define(op.result, self.atomics.compare_exchange(op))
+        self.e.define(op.results[0], self.atomics.compare_exchange(op))
 
 
 _EFFECTS: dict[str, Callable[[_Body, Op], None]] = {

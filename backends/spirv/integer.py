@@ -40,7 +40,7 @@ class Ints:
 
 
 def _ints(e: Emitter, op: Op) -> tuple[Ints, DType]:
-    t = op.result.type
+    t = op.results[0].type
     dtype = element_of(t)
     return Ints(e, dtype.bits, lanes_of(t)), dtype
 
@@ -101,7 +101,7 @@ def shift(e: Emitter, op: Op) -> int:
         if constant >= dtype.bits:
             count = n.const(constant % dtype.bits)
         if opcode == S.SHIFT_RIGHT_LOGICAL and constant % dtype.bits:
-            e.small.add(op.result.id)
+            e.small.add(op.results[0].id)
     if opcode == S.SHIFT_RIGHT_ARITHMETIC and dtype.bits < 32:
         word = Ints(e, 32, n.lanes)
         places = word.do(S.U_CONVERT, count)

@@ -132,10 +132,10 @@ class Memories:
 
     def allocate(self, op: Op) -> None:
         """A workgroup or private array."""
-        e, memory = self.e, op.result.type
+        e, memory = self.e, op.results[0].type
         assert isinstance(memory, MemType)
         assert memory.count is not None
-        use = e.usage.memory[op.result.id]
+        use = e.usage.memory[op.results[0].id]
         shapes = use.load_lanes | use.store_lanes
         lanes = shapes.pop() if len(shapes) == 1 and not use.atomics else 1
         lanes = lanes if memory.count % lanes == 0 else 1
@@ -155,11 +155,11 @@ class Memories:
         else:
             storage = Storage.FUNCTION
             variable = e.variable(array, e.module.null(array))
-        name = dict(op.attrs).get("name") or op.result.hint
+        name = dict(op.attrs).get("name") or op.results[0].hint
         if name:
             e.module.name(variable, str(name))
         pointer = e.module.pointer(storage, item)
-        self.known[op.result.id] = Array(memory, variable, pointer, item, lanes, bits)
+        self.known[op.results[0].id] = Array(memory, variable, pointer, item, lanes, bits)
 
     # access
 
@@ -181,7 +181,7 @@ class Memories:
 
     def load(self, op: Op) -> int:
         e = self.e
-        memory, lanes = self.known[op.operands[0].id], lanes_of(op.result.type)
+        memory, lanes = self.known[op.operands[0].id], lanes_of(op.results[0].type)
         index = self.index(op.operands[1])
         if isinstance(memory, Buffer):
             item = self.stored(memory.element, lanes)
@@ -194,7 +194,7 @@ class Memories:
             self.from_array(memory, e.ins(S.LOAD, memory.item, self.pointer(memory, at)), 1)
             for at in self.elements(op.operands[1], index, lanes)
         ]
-        return e.ins(S.COMPOSITE_CONSTRUCT, e.type(op.result.type), *parts)
+        return e.ins(S.COMPOSITE_CONSTRUCT, e.type(op.results[0].type), *parts)
 
     def store(self, op: Op) -> None:
         e = self.e

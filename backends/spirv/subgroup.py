@@ -67,7 +67,7 @@ class Subgroups:
     def shuffle(self, op: Op) -> int:
         """The four shuffles and broadcast: all as a read of a computed lane."""
         e, u32 = self.e, self.e.module.u32
-        t = op.result.type
+        t = op.results[0].type
         constant = e.constants.get(op.operands[1].id)
         name = op.name
         if name == "subgroup_broadcast" and constant is not None:
@@ -128,7 +128,7 @@ class Subgroups:
 
     def reduce(self, op: Op) -> int:
         """subgroup_reduce and subgroup_scan of any type."""
-        e, kind, t = self.e, str(op.attr("kind")), op.result.type
+        e, kind, t = self.e, str(op.attr("kind")), op.results[0].type
         dtype, lanes, value = element_of(t), lanes_of(t), e.use(op.operands[0])
         if op.name == "subgroup_reduce":
             mode = REDUCE
@@ -242,7 +242,7 @@ class Subgroups:
         e = self.e
         scope = self.need(Cap.GROUP_NON_UNIFORM_BALLOT, "subgroup_ballot")
         votes = e.ins(S.GROUP_BALLOT, e.ints(32, 4), scope, e.use(op.operands[0]))
-        t = op.result.type
+        t = op.results[0].type
         assert isinstance(t, DType)
         if t.bits == 32:
             return e.ins(S.COMPOSITE_EXTRACT, e.module.u32, votes, 0)

@@ -87,7 +87,7 @@ class Atomics:
 
     def atomic(self, op: Op) -> int:
         e, kind = self.e, str(op.attr("kind"))
-        dtype, value = op.result.type, e.use(op.operands[2])
+        dtype, value = op.results[0].type, e.use(op.operands[2])
         assert isinstance(dtype, DType)
         if not dtype.is_float:
             memory, pointer, scope, relaxed = self.target(op, bits=False)
@@ -152,7 +152,7 @@ class Atomics:
         return old
 
     def compare_exchange(self, op: Op) -> int:
-        e, dtype = self.e, op.result.type
+        e, dtype = self.e, op.results[0].type
         assert isinstance(dtype, DType)
         memory, pointer, scope, relaxed = self.target(op, bits=dtype.is_float)
         self.need_wide(memory, dtype)

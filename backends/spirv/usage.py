@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...ir.core import Kernel, Op, Region, is_memory
+from ...ir.core import Kernel, Op, Region, const_value, is_memory
 from ...ir.dtypes import DType, MemType, Space, Type, element_of, lanes_of
 from ...ir.ops import ROWS
 from ...ir.passes.effects import value_types
@@ -69,6 +69,7 @@ class _Scan:
         self.usage = Usage()
         self.at = 0
         self.buffers = {v.id for v in kernel.body.args if isinstance(v.type, MemType)}
+        self.has_loops = False
         self.loops: list[int] = []  # positions of the loops around, outermost first
         self.barriers: list[tuple[int, int, Op]] = []  # position, outermost loop, op
         self.touches: list[tuple[int, int, int]] = []  # position, outermost loop, buffer
@@ -85,25 +86,26 @@ class _Scan:
             self.usage.arithmetic.add(name)
 
     def region(self, region: Region) -> None:
+        find = _NOTES.get
         for op in region.ops:
-            self.op(op)
+            self.at += 1
+            note = find(op.name)
+            if note is not None:
+                note(self, op)
+            if self.has_narrow and op.name != "alloc":
+                self.narrow_values(op)
+            if op.regions:
+                self.nested(op)
 
-    def op(self, op: Op) -> None:
-        name = op.name
-        self.at += 1
-        note = _NOTES.get(name)
-        if note is not None:
-            note(self, op)
-        if self.has_narrow and name != "alloc":
-            self.narrow_values(op)
-        if op.regions:
-            loop = name in ("for", "while")
-            if loop:
-                self.loops.append(self.at)
-            for region in op.regions:
-                self.region(region)
-            if loop:
-                self.loops.pop()
+    def nested(self, op: Op) -> None:
+        loop = op.name in ("for", "while")
+        if loop:
+            self.has_loops = True
+            self.loops.append(self.at)
+        for region in op.regions:
+            self.region(region)
+        if loop:
+            self.loops.pop()
 
     def narrow_values(self, op: Op) -> None:
         """Note the narrow values of an op, and which types need arithmetic for it."""
@@ -137,7 +139,7 @@ class _Scan:
         memory = op.operands[0]
         use = self.usage.memory.setdefault(memory.id, MemoryUse())
         if op.name == "load":
-            use.load_lanes.add(lanes_of(op.result.type))
+            use.load_lanes.add(lanes_of(op.results[0].type))
             use.reads = True
         elif op.name == "store":
             use.store_lanes.add(lanes_of(op.operands[2].type))
@@ -185,35 +187,34 @@ def scan(kernel: Kernel) -> Usage:
         )
         if before or op.name == "fence":
             usage.ordered.add(id(op))
-    usage.loop_trips = static_trips(kernel)
+    usage.loop_trips = static_trips(kernel) if walk.has_loops else 0
     return usage
 
 
 def static_trips(kernel: Kernel) -> int | None:
     """The most loop iterations that one invocation can run, where constants tell; else None."""
-    constants: dict[int, int] = {}
+    return _trips(kernel.body, {})
 
-    def total(region: Region) -> int | None:
-        count = 0
-        for op in region.ops:
-            if op.name == "const" and isinstance(op.result.type, DType) and op.result.type.is_int:
-                bits, dtype = op.attr("bits"), op.result.type
-                assert isinstance(bits, int)
-                wraps = dtype.is_signed and bits >> (dtype.bits - 1)
-                constants[op.result.id] = bits - (1 << dtype.bits) if wraps else bits
-            if not op.regions:
-                continue
-            inner = [total(r) for r in op.regions]
-            if any(n is None for n in inner) or op.name == "while":
+
+def _trips(region: Region, constants: dict[int, Op]) -> int | None:
+    count = 0
+    for op in region.ops:
+        if op.name == "const":
+            constants[op.results[0].id] = op
+        if not op.regions:
+            continue
+        most = 0
+        for inner in op.regions:
+            known = _trips(inner, constants)
+            if known is None:
                 return None
-            known = [n for n in inner if n is not None]
-            if op.name == "for":
-                low, high = (constants.get(v.id) for v in op.operands[:2])
-                if low is None or high is None:
-                    return None
-                count += max(high - low, 0) * (1 + known[0])
-            else:
-                count += max(known)
-        return count
-
-    return total(kernel.body)
+            most = max(most, known)
+        if op.name == "while":
+            return None
+        if op.name == "for":
+            low, high = (constants.get(v.id) for v in op.operands[:2])
+            if low is None or high is None:
+                return None
+            most = int(max(const_value(high) - const_value(low), 0)) * (1 + most)
+        count += most
+    return count

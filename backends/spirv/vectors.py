@@ -11,11 +11,11 @@ from .opcodes import Op as S
 
 
 def construct(e: Emitter, op: Op) -> int:
-    return e.ins(S.COMPOSITE_CONSTRUCT, e.type(op.result.type), *e.operands(op))
+    return e.ins(S.COMPOSITE_CONSTRUCT, e.type(op.results[0].type), *e.operands(op))
 
 
 def splat(e: Emitter, op: Op) -> int:
-    t = op.result.type
+    t = op.results[0].type
     (value,) = e.operands(op)
     if op.operands[0].id in e.constants:
         return e.module.splat(e.type(t), lanes_of(t), value)
@@ -29,26 +29,26 @@ def _lane(op: Op) -> int:
 
 
 def extract(e: Emitter, op: Op) -> int:
-    return e.ins(S.COMPOSITE_EXTRACT, e.type(op.result.type), *e.operands(op), _lane(op))
+    return e.ins(S.COMPOSITE_EXTRACT, e.type(op.results[0].type), *e.operands(op), _lane(op))
 
 
 def insert(e: Emitter, op: Op) -> int:
     vector, value = e.operands(op)
-    return e.ins(S.COMPOSITE_INSERT, e.type(op.result.type), value, vector, _lane(op))
+    return e.ins(S.COMPOSITE_INSERT, e.type(op.results[0].type), value, vector, _lane(op))
 
 
 def shuffle(e: Emitter, op: Op) -> int:
     lanes = op.attr("lanes")
     assert isinstance(lanes, tuple)
     words = [n for n in lanes if isinstance(n, int)]
-    return e.ins(S.VECTOR_SHUFFLE, e.type(op.result.type), *e.operands(op), *words)
+    return e.ins(S.VECTOR_SHUFFLE, e.type(op.results[0].type), *e.operands(op), *words)
 
 
 def const(e: Emitter, op: Op) -> int:
-    bits, dtype = op.attr("bits"), op.result.type
+    bits, dtype = op.attr("bits"), op.results[0].type
     assert isinstance(bits, int)
     assert isinstance(dtype, DType)
-    e.constants[op.result.id] = bits
+    e.constants[op.results[0].id] = bits
     if dtype.is_bool:
         return e.module.boolean(bool(bits))
     if dtype.name == "bf16":

@@ -1,7 +1,8 @@
 """Lowering of ops that a target lacks, first half of legalization: op by op, types unchanged.
 
-The code for one (op, operand types) is made once, legalized in turn, and kept as a template that
-every use copies: a maths function is some fifty ops. f16 and bf16 go through f32 and back.
+The code for one (op, operand types) is made once, legalized in turn, simplified, and kept as a
+template that every use copies: a maths function is some fifty ops. f16 and bf16 go through f32 and
+back.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..builder import Builder
-from ..core import Attr, Kernel, Loc, Op, Region, Value
-from ..dtypes import DType, Type, VectorType, element_of, f32, with_element
+from ..core import Attr, Kernel, Loc, Op, Param, Region, Value
+from ..dtypes import DType, Type, VectorType, element_of, f32, i32, with_element
+from .dce import Dce
 from .effects import free_number, names, op_names
 from .lowerings import LOWERINGS, Context
+from .simplify import Simplify
 from .support import OPTIONAL, Support
 
 _SUBGROUP = names(
@@ -32,11 +35,17 @@ class Expand:
     name: str = "expand"
 
     def __call__(self, kernel: Kernel) -> Kernel:
+        return self.settling(kernel)[0]
+
+    def settling(self, kernel: Kernel) -> tuple[Kernel, list[Op]]:
+        """The same, and ops of it that came out of a template simplified."""
         if _CANDIDATES.isdisjoint(op_names(kernel)):
-            return kernel
+            return kernel, []
         walk = _Expander(kernel, self.support)
         body = walk.region(kernel.body)
-        return kernel if body is kernel.body else replace(kernel, body=body)
+        if body is kernel.body:
+            return kernel, []
+        return replace(kernel, body=body), walk.settled
 
 
 @dataclass(frozen=True)
@@ -53,12 +62,7 @@ class _Expander:
         self.support = support
         self.subst: dict[int, Value] = {}
         self.next = -1
-
-    def fresh(self, type_: Type) -> Value:
-        if self.next < 0:
-            self.next = free_number(self.kernel)
-        self.next += 1
-        return Value(self.next - 1, type_)
+        self.settled: list[Op] = []
 
     def region(self, region: Region) -> Region:
         out: list[Op] = []
@@ -91,29 +95,42 @@ class _Expander:
             self.kernel.subgroup,
             self.kernel.index,
         )
+        if self.next < 0:
+            self.next = free_number(self.kernel)
         names = dict(enumerate(op.operands))
-        self.copy(found.ops, names, op.loc, out)
+        self.copy(found.ops, names, op.loc, out, len(op.operands))
         self.subst[op.results[0].id] = names[found.result.id]
 
     def copy(
-        self, ops: Sequence[Op], names: dict[int, Value], loc: Loc | None, out: list[Op]
+        self, ops: Sequence[Op], names: dict[int, Value], loc: Loc | None, out: list[Op], args: int
     ) -> None:
+        """Copy ops of a template with `args` arguments. What uses none of these is settled: only
+        they bring in values that the template has not seen."""
         for op in ops:
             operands = tuple([names[v.id] for v in op.operands])
-            regions = tuple([self.copy_region(r, names, loc) for r in op.regions])
-            results = []
-            for v in op.results:
-                names[v.id] = new = self.fresh(v.type)
-                results.append(new)
-            out.append(Op(op.name, operands, tuple(results), op.attrs, regions, loc))
+            regions = ()
+            if op.regions:
+                regions = tuple([self.copy_region(r, names, loc, args) for r in op.regions])
+            new = Op(op.name, operands, self.copied(op.results, names), op.attrs, regions, loc)
+            out.append(new)
+            if not any([v.id < args for v in op.operands]):
+                self.settled.append(new)
 
-    def copy_region(self, region: Region, names: dict[int, Value], loc: Loc | None) -> Region:
-        for v in region.args:
-            names[v.id] = self.fresh(v.type)
-        args = tuple([names[v.id] for v in region.args])
+    def copied(self, values: tuple[Value, ...], names: dict[int, Value]) -> tuple[Value, ...]:
+        new = []
+        for v in values:
+            names[v.id] = value = Value(self.next, v.type)
+            self.next += 1
+            new.append(value)
+        return tuple(new)
+
+    def copy_region(
+        self, region: Region, names: dict[int, Value], loc: Loc | None, args: int
+    ) -> Region:
+        inner = self.copied(region.args, names)
         ops: list[Op] = []
-        self.copy(region.ops, names, loc, ops)
-        return Region(args, tuple(ops))
+        self.copy(region.ops, names, loc, ops, args)
+        return Region(inner, tuple(ops))
 
 
 def native(support: Support, op: Op) -> bool:
@@ -148,7 +165,8 @@ def template(
     args = tuple([Value(n, t) for n, t in enumerate(types)])
     context = Context(builder, support, dict(attrs), subgroup, index)
     value = _lower(context, name, args, result)
-    return _legal(_Template(tuple(builder.ops), value), len(types), support, subgroup, index)
+    found = _Template(tuple(builder.ops), value)
+    return _simplified(_legal(found, len(types), support, subgroup, index), args)
 
 
 def _lower(c: Context, name: str, args: tuple[Value, ...], result: Type) -> Value:
@@ -187,3 +205,12 @@ def _legal(
     body = walk.region(body)
     result = walk.subst.get(found.result.id, found.result)
     return _Template(body.ops, result)
+
+
+def _simplified(found: _Template, args: tuple[Value, ...]) -> _Template:
+    params = tuple([Param(f"a{v.id}", "scalar", element_of(v.type)) for v in args])
+    shown = Op("print", (found.result,))  # an effect, which keeps the result
+    body = Region(args, (*found.ops, shown, Op("return")))
+    kernel = Kernel("", "", params, (1, 1, 1), i32, body)
+    *ops, shown, _ = Dce()(Simplify(strength=True)(kernel)).body.ops
+    return _Template(tuple(ops), shown.operands[0])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import Kernel
+from ..core import Kernel, Op
 from .effects import value_types
 from .expand import Expand
 from .narrow import Narrow
@@ -26,7 +26,11 @@ class Legalize:
     name: str = "legalize"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        kernel = Expand(self.support)(kernel)
+        return self.settling(kernel)[0]
+
+    def settling(self, kernel: Kernel) -> tuple[Kernel, list[Op]]:
+        """The same, and ops that need no simplification (as far as they are in it still)."""
+        kernel, settled = Expand(self.support).settling(kernel)
         types = value_types(kernel)  # splitting does not change which element types there are
         kernel = Split(self.support.max_lanes).where(kernel, types)
-        return Narrow(self.support).where(kernel, types)
+        return Narrow(self.support).where(kernel, types), settled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core import Kernel
-from . import Pass, run
+from . import Pass, run, verified
 from .checks import Checks
 from .contract import Contract
 from .dce import Dce
@@ -21,10 +21,11 @@ from .vectorize import Vectorize
 
 @dataclass(frozen=True)
 class Optimise:
-    """Simplify, then `steps`; what a step changed is simplified before the next one, and strength
-    reduction comes after the last, so that the steps see products and remainders."""
+    """Simplify, then `steps`, then legalize; what a step changed is simplified before the next one,
+    and strength reduction comes last, so that the steps see products and remainders."""
 
     steps: tuple[Pass, ...]
+    legalize: Legalize
     name: str = "optimise"
 
     def __call__(self, kernel: Kernel) -> Kernel:
@@ -32,10 +33,13 @@ class Optimise:
         kernel = settled = run(kernel, (tidy,))
         for step in self.steps:
             changed = run(kernel, (step,))
-            if changed is not kernel and step is not self.steps[-1]:
+            if changed is not kernel:
                 changed = settled = tidy.again(changed, settled)
             kernel = changed
-        return Simplify(strength=True).again(kernel, settled)
+        legal, more = self.legalize.settling(kernel)
+        if legal is not kernel:
+            verified(legal, self.legalize.name)
+        return Simplify(strength=True).again(legal, settled, more)
 
 
 def standard(
@@ -54,6 +58,6 @@ def standard(
     first: list[Pass] = [DropDebug()]
     if checks:
         first.append(Checks())
-    steps = (unroll, Contract(), vectorize, Legalize(support))
-    main = Optimise(tuple([step for step in steps if step is not None]))
+    steps = (unroll, Contract(), vectorize)
+    main = Optimise(tuple([step for step in steps if step is not None]), Legalize(support))
     return (*first, main, Licm(), Dce(), *((Renumber(),) if renumber else ()))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from ..core import Kernel
+from ..core import Kernel, Op
 from .identities import NEED_CONSTANT, RULES, SIMPLE, folding
 from .rewrite import Rewriter, RuleSet
 from .strength import RULES as STRENGTH
@@ -24,15 +24,17 @@ class Simplify:
     def __call__(self, kernel: Kernel) -> Kernel:
         return self._walk(kernel, ())
 
-    def again(self, kernel: Kernel, before: Kernel) -> Kernel:
+    def again(self, kernel: Kernel, before: Kernel, more: Iterable[Op] = ()) -> Kernel:
         """The same where `kernel` came from `before`, which this pass (without strength) gave:
-        rules are tried on what is new only."""
+        rules are tried on what is new only, and is not among `more`."""
         regions = [before.body]
         for region in regions:
             for op in region.ops:
                 if op.regions:
                     regions += op.regions
-        return self._walk(kernel, {id(op) for region in regions for op in region.ops})
+        settled = {id(op) for region in regions for op in region.ops}
+        settled.update(map(id, more))
+        return self._walk(kernel, settled)
 
     def _walk(self, kernel: Kernel, settled: Collection[int]) -> Kernel:
         rules = _STRONG if self.strength else SIMPLE
