@@ -64,7 +64,10 @@ class Pool:
         start, with the name of the kernel that was being compiled.
         """
         with self._slots:
-            worker = self._take()
+            try:
+                worker = self._take()
+            except _WorkerEndedError as ended:
+                raise CompileError(*_subject(function, args), str(ended)) from ended.__cause__
             finished = False
             try:
                 ok, value = worker.call(
@@ -96,7 +99,10 @@ class Pool:
                 raise RuntimeError("the pool is closed")
             if self._idle:
                 return self._idle.pop()
-        worker = _Worker(self._memory)
+        try:
+            worker = _Worker(self._memory)
+        except OSError as error:
+            raise _WorkerEndedError(f"no compiler process can be started: {error}") from error
         with self._lock:
             if self._closed:
                 worker.end()
@@ -131,13 +137,15 @@ class _Worker:
             stderr=self._errors,
             env=environment,
         )
+        os.set_blocking(self._stream(self._process.stdin).fileno(), False)
 
     def call(self, job: tuple[str, tuple[Any, ...]], timeout: float) -> tuple[bool, Any]:
         """The outcome of one job: (True, value) or (False, exception)."""
         self.served += 1
         deadline = time.monotonic() + timeout
+        message = pickle.dumps(job)
         try:
-            send(self._stream(self._process.stdin), pickle.dumps(job))
+            self._write(_LENGTH.pack(len(message)) + message, deadline, timeout)
         except OSError:
             raise self._ended() from None
         size = _LENGTH.unpack(self._read(_LENGTH.size, deadline, timeout))[0]
@@ -161,15 +169,27 @@ class _Worker:
         assert stream is not None
         return stream
 
+    def _write(self, message: bytes, deadline: float, timeout: float) -> None:
+        """Send a message; a process that does not read it must not hold up the caller."""
+        sink, left = self._stream(self._process.stdin).fileno(), memoryview(message)
+        while left:
+            self._await(sink, select.POLLOUT, deadline, timeout)
+            left = left[os.write(sink, left) :]
+
+    @staticmethod
+    def _await(descriptor: int, event: int, deadline: float, timeout: float) -> None:
+        """Wait until a pipe is ready; _WorkerEndedError behind the deadline."""
+        poll = select.poll()
+        poll.register(descriptor, event)
+        left = deadline - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            raise _WorkerEndedError(f"the compiler process did not finish within {timeout:g} s")
+
     def _read(self, size: int, deadline: float, timeout: float) -> bytes:
         source = self._stream(self._process.stdout).fileno()
-        poll = select.poll()
-        poll.register(source, select.POLLIN)
         data = bytearray()
         while len(data) < size:
-            left = deadline - time.monotonic()
-            if left <= 0 or not poll.poll(left * 1000):
-                raise _WorkerEndedError(f"the compiler process did not finish within {timeout:g} s")
+            self._await(source, select.POLLIN, deadline, timeout)
             chunk = os.read(source, min(size - len(data), 1 << 20))
             if not chunk:
                 raise self._ended()

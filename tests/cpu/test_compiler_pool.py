@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -80,6 +82,25 @@ def test_job_that_hangs_is_ended(pool: Pool) -> None:
         pool.run("time:sleep", 60, timeout=0.3)
     assert time.monotonic() - start < 10
     assert pool.run("math:sqrt", 9.0) == 3.0
+
+
+def test_process_that_does_not_read_its_job_is_ended() -> None:
+    with Pool(1, timeout=60) as pool:
+        os.kill(pool.run("os:getpid"), signal.SIGSTOP)
+        start = time.monotonic()
+        with pytest.raises(CompileError, match=r"did not finish within 0\.3 s"):
+            pool.run("builtins:len", bytes(8 << 20), timeout=0.3)
+        assert time.monotonic() - start < 10
+        assert pool.run("builtins:len", bytes(8 << 20)) == 8 << 20
+
+
+def test_process_that_cannot_be_started_is_an_error_of_the_kernel(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with (
+        Pool(1) as pool,
+        pytest.raises(CompileError, match=r"tiny f32 .* can be started: .*No such"),
+    ):
+        pool.run("builtins:len", KERNEL, "cpu-x86-64-v3")
 
 
 def test_memory_of_a_worker_is_bounded() -> None:
