@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from ...ir import abi
-from ...ir.dtypes import DType
+from ...ir.dtypes import DType, element_of
 from .emitter import Emitter
 from .opcodes import BuiltIn, Cap, Deco, Glsl, Storage
 from .opcodes import Op as S
@@ -242,8 +242,12 @@ class Ids:
 
 
 def bind_scalars(e: Emitter, ids: Ids) -> None:
-    """Load the by-value scalars and bind them to their arguments."""
+    """Load the by-value scalars and bind them to their arguments.
+
+    A narrow scalar that legalization holds in 32 bits is the word as it comes.
+    """
     at = iter(ids.layout.scalars)
     for param, value in zip(e.kernel.params, e.kernel.body.args, strict=True):
         if not param.is_memory:
-            e.define(value, ids.scalar(next(at), param.dtype), param.name)
+            held = element_of(value.type)
+            e.define(value, ids.scalar(next(at), held), param.name)

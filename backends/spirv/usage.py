@@ -79,7 +79,7 @@ class _Scan:
             v.id: v.type for v in kernel.body.args if not is_memory(v) and narrow_name(v.type)
         }
         types = [t for t in value_types(kernel) if not isinstance(t, MemType)]
-        self.has_narrow = any(narrow_name(t) for t in types)
+        self.narrow_types = {id(t) for t in types if narrow_name(t)}
 
     def arithmetic(self, t: Type) -> None:
         if name := narrow_name(t):
@@ -92,7 +92,7 @@ class _Scan:
             note = find(op.name)
             if note is not None:
                 note(self, op)
-            if self.has_narrow and op.name != "alloc":
+            if self.narrow_types and op.name != "alloc":
                 self.narrow_values(op)
             if op.regions:
                 self.nested(op)
@@ -109,12 +109,13 @@ class _Scan:
 
     def narrow_values(self, op: Op) -> None:
         """Note the narrow values of an op, and which types need arithmetic for it."""
+        narrow = self.narrow
         for value in op.results:
-            if narrow_name(value.type):
-                self.narrow[value.id] = value.type
-        if self.narrow and op.name not in _STORAGE_ONLY:
+            if id(value.type) in self.narrow_types:
+                narrow[value.id] = value.type
+        if op.name not in _STORAGE_ONLY:
             for value in (*op.results, *op.operands):
-                if value.id in self.narrow:
+                if value.id in narrow:
                     self.arithmetic(value.type)
 
     def array(self, op: Op) -> None:

@@ -60,14 +60,23 @@ def add(rw: Rewriter, op: Op) -> Answer:
         if (inner := _definition(rw, a, "neg")) is not None:
             return _same(op, "sub", b, inner.operands[0])
         return None
-    if c is None:
-        return remainder_sum(rw, op)
     if c == 0:
         return a
-    if (inner_pair := _with_constant(rw, a, "add")) is not None:
+    if c is not None and (inner_pair := _with_constant(rw, a, "add")) is not None:
         x, d = inner_pair
         return _same(op, "add", x, rw.const(c + d, a.type))
     return None
+
+
+def add_values(rw: Rewriter, op: Op) -> Answer:
+    """The same where neither operand is a constant."""
+    x, y = (rw.defs.get(v.id) for v in op.operands)
+    if x is None or y is None:
+        one = x or y
+        return add(rw, op) if one is not None and one.name == "neg" else None
+    if x.name == "neg" or y.name == "neg":
+        return add(rw, op)
+    return remainder_sum(rw, op) if x.name == "mod" or y.name == "mod" else None
 
 
 def sub(rw: Rewriter, op: Op) -> Answer:
@@ -296,6 +305,22 @@ NEED_CONSTANT: frozenset[Rule] = frozenset(
 )
 
 
+def _of_equals(rule: Rule) -> Rule:
+    """A rule that says nothing of different operands, none of which is a constant."""
+
+    def of_equals(rw: Rewriter, op: Op) -> Answer:
+        a, b = op.operands
+        return rule(rw, op) if a.id == b.id else None
+
+    return of_equals
+
+
+# What stands for a rule where no operand is a constant.
+PLAIN: dict[Rule, Rule] = {add: add_values} | {
+    rule: _of_equals(rule) for rule in (idempotent, and_, or_, xor, compare, order)
+}
+
+
 def folding(rules: Rules) -> Rules:
     """The rules, behind that which evaluates ops of constants."""
     return {n: (fold_op, *rules.get(n, ())) for n in sorted(FOLDED)} | {
@@ -303,4 +328,4 @@ def folding(rules: Rules) -> Rules:
     }
 
 
-SIMPLE = RuleSet.of(folding(RULES), NEED_CONSTANT)
+SIMPLE = RuleSet.of(folding(RULES), NEED_CONSTANT, PLAIN)

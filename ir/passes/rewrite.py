@@ -41,9 +41,19 @@ class RuleSet:
     late: Rules = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rules: Rules, constant: Collection[Rule], late: Rules | None = None) -> RuleSet:
-        """constant: the rules that need a constant operand."""
-        left = {name: tuple(r for r in some if r not in constant) for name, some in rules.items()}
+    def of(
+        cls,
+        rules: Rules,
+        constant: Collection[Rule],
+        plain: Mapping[Rule, Rule],
+        late: Rules | None = None,
+    ) -> RuleSet:
+        """constant: the rules that need a constant operand. plain: rules that stand for others
+        where there is none."""
+        left = {
+            name: tuple(plain.get(r, r) for r in some if r not in constant)
+            for name, some in rules.items()
+        }
         return cls(rules, {name: some for name, some in left.items() if some}, late or {})
 
 

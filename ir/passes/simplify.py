@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ..core import Kernel, Op
-from .identities import NEED_CONSTANT, RULES, SIMPLE, folding
+from .identities import NEED_CONSTANT, PLAIN, RULES, SIMPLE, folding
 from .rewrite import Rewriter, RuleSet
 from .strength import RULES as STRENGTH
 from .strength import joined
@@ -46,5 +46,6 @@ class Simplify:
 _STRONG = RuleSet.of(
     folding(joined(RULES, STRENGTH)),
     NEED_CONSTANT | {rule for rules in STRENGTH.values() for rule in rules},
+    PLAIN,
     STRENGTH,
 )
