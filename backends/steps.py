@@ -28,7 +28,9 @@ def compile_step(text: str, target: str, options: Mapping[str, Any], key: str) -
     if validate is not None:
         validate(blob, arch, parse_kernel(text), chosen)
     if manifest.sites:
-        lines = site_lines(text, options)
+        # A backend that runs the text as it is (interp) adds no sites of checks.
+        added = len(manifest.sites) > len(parse_kernel(text).sites)
+        lines = site_lines(text, {"checks": chosen.checks and added})
         manifest = dataclasses.replace(manifest, facts={**manifest.facts, "site_lines": lines})
     return {"artifact": blob, "manifest": manifest.to_json().encode()}
 

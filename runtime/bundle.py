@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..ir.dtypes import DTYPES
 from ..ir.interface import Loc
 from ..store.manifest import SCHEMA, Manifest, ManifestError
 from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
@@ -129,6 +130,14 @@ class Bundle:
             manifest = Manifest.from_dict(entry["manifest"], str(file))
         except ManifestError as error:
             raise ManifestInvalid(str(error)) from error
+        odd = [p.dtype for p in manifest.params if p.dtype not in DTYPES]
+        if odd:
+            raise ManifestInvalid(
+                "parameter of an unknown type",
+                where=str(file),
+                expected=f"one of {', '.join(DTYPES)}",
+                got=odd[0],
+            )
         locs = tuple(
             Loc(site["file"], site["line"], site["column"]) if site else None
             for site in entry["sites"]

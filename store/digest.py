@@ -12,7 +12,13 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent
 
-_CORE = ("ir/*.py", "ir/ops/**/*.py", "backends/compile.py", "store/manifest.py")
+_CORE = (
+    "ir/*.py",
+    "ir/ops/**/*.py",
+    "backends/compile.py",
+    "backends/steps.py",
+    "store/manifest.py",
+)
 _LOWERED = (*_CORE, "ir/passes/**/*.py", "ir/maths/**/*.py")
 
 STAGES: dict[str, tuple[str, ...]] = {

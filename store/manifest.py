@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 SCHEMA = 1
+KINDS = ("buffer", "slot", "scalar")
+ACCESSES = ("read", "write", "readwrite")
 
 
 class ManifestError(ValueError):
@@ -91,8 +93,10 @@ class Manifest:
             raise ManifestError(f"{where}: missing or unknown fields: {', '.join(odd)}")
         data = dict(data)
         data["params"] = tuple(_param(p, where) for p in _typed(data, "params", list, where))
-        for name in ("workgroup", "requires", "sites"):
+        for name, kind in (("workgroup", int), ("requires", str), ("sites", str)):
             data[name] = tuple(_typed(data, name, list, where))
+            if not all(type(item) is kind for item in data[name]):
+                raise ManifestError(f"{where}: field {name} must hold {kind.__name__} only")
         if data["grid"] is not None:
             data["grid"] = _tuples(_typed(data, "grid", list, where))
         for name in ("kernel", "specialization", "target", "entry", "index", "key", "sha256"):
@@ -102,10 +106,14 @@ class Manifest:
         for name in ("constexprs", "facts"):
             _typed(data, name, dict, where)
         _typed(data, "checks", bool, where)
-        if len(data["workgroup"]) != 3 or not all(isinstance(n, int) for n in data["workgroup"]):
-            raise ManifestError(f"{where}: workgroup must be three integers")
-        if not isinstance(data["subgroup"], int | None):
-            raise ManifestError(f"{where}: subgroup must be an integer or null")
+        if len(data["workgroup"]) != 3 or min(data["workgroup"]) < 1:
+            raise ManifestError(f"{where}: workgroup must be three positive integers")
+        if data["subgroup"] is not None:
+            _typed(data, "subgroup", int, where)
+        if data["index"] not in ("i32", "i64"):
+            raise ManifestError(f"{where}: index must be i32 or i64, got {data['index']!r}")
+        if data["grid"] is not None and len(data["grid"]) != 3:
+            raise ManifestError(f"{where}: grid must be null or three expressions")
         return Manifest(**data)
 
 
@@ -120,8 +128,13 @@ def _param(data: Any, where: str) -> ParamInfo:
     names = {f.name for f in fields(ParamInfo)}
     if not isinstance(data, dict) or data.keys() != names:
         raise ManifestError(f"{where}: a parameter has the fields {', '.join(sorted(names))}")
-    if data["kind"] not in ("buffer", "slot", "scalar"):
-        raise ManifestError(f"{where}: parameter kind {data['kind']!r}")
+    for name in ("name", "dtype"):
+        _typed(data, name, str, where)
+    _typed(data, "may_alias", bool, where)
+    for name, known in (("kind", KINDS), ("access", ACCESSES)):
+        if data[name] not in known:
+            words = ", ".join(known)
+            raise ManifestError(f"{where}: {name} of a parameter is {data[name]!r}, not of {words}")
     return ParamInfo(**data)
 
 

@@ -126,3 +126,6 @@ def test_sites_that_checks_add_lead_back_too() -> None:
     lines = site_lines(CHECKED, {"checks": True})
     assert lines[0] == 11
     assert lines[1:] == [9]
+    outputs = compile_step(CHECKED, "interp-kir", {"checks": True}, "0" * 64)
+    manifest = Manifest.from_json(outputs["manifest"])
+    assert manifest.facts["site_lines"] == [11]  # the interpreter checks on its own

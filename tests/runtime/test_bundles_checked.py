@@ -100,10 +100,35 @@ def test_other_schemas_and_odd_fields_are_typed_errors(bundle, tmp_path, change)
     assert isinstance(caught.value, ManifestError)
 
 
-def test_odd_manifest_is_found_when_it_is_used(bundle, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"size": "7"}, "field size must be int"),
+        ({"workgroup": [64, True, 1]}, "workgroup must hold int only"),
+        ({"workgroup": [64, 0, 1]}, "three positive integers"),
+        ({"workgroup": []}, "three positive integers"),
+        ({"requires": [3]}, "requires must hold str only"),
+        ({"sites": [None]}, "sites must hold str only"),
+        ({"subgroup": "32"}, "subgroup must be int"),
+        ({"index": "f32"}, "index must be i32 or i64, got 'f32'"),
+        ({"grid": [1, 1]}, "grid must be null or three expressions"),
+        ({"params": [{"name": "x"}]}, "a parameter has the fields"),
+        ({"dtype": "f31"}, "unknown type; expected one of bool, .*, got f31"),
+        ({"access": "rw"}, "access of a parameter is 'rw'"),
+        ({"kind": "sampler"}, "kind of a parameter is 'sampler'"),
+        ({"may_alias": 1}, "may_alias must be bool"),
+    ],
+)
+def test_odd_manifest_is_found_when_it_is_used(bundle, tmp_path, change, words):
     folder = small_bundle(tmp_path, bundle)
-    rewritten(folder, lambda d: d["entries"][0]["manifest"].update(size="7"))
-    with pytest.raises(runtime.ManifestInvalid, match="field size must be int"):
+    (field,) = change
+
+    def apply(data: dict[str, Any]) -> None:
+        manifest = data["entries"][0]["manifest"]
+        (manifest if field in manifest else manifest["params"][0]).update(change)
+
+    rewritten(folder, apply)
+    with pytest.raises(runtime.ManifestInvalid, match=words):
         runtime.open_bundle(folder).artifacts("shift", "i32")
 
 
