@@ -42,7 +42,7 @@ def trace(
     """The IR text of one specialization, and the source location of each of its lines.
 
     sources: path within the project -> bytes, for the kernel's module and all it imports from
-    `kernels/`. constexprs: values as YAML has them; device functions by name, lists as tuples.
+    `kernels/`. constexprs: values as YAML has them, device functions by name.
     The second result is JSON: {"LINE": [file, line, column], ...}.
 
     Raises ir.lang.Diagnostic for wrong programs, TraceError for wrong requests.
@@ -52,8 +52,7 @@ def trace(
     if not _is_kernel(function):
         known = sorted(name for name, value in vars(loaded).items() if _is_kernel(value))
         raise TraceError(f"{loaded.__file__}: no kernel {kernel!r} (it has {', '.join(known)})")
-    values = {name: _constexpr(loaded, function, name, value) for name, value in constexprs.items()}
-    traced = function.trace(specialization, **values)
+    traced = function.trace(specialization, **constexprs)
     locs = {str(line): [loc.file, loc.line, loc.column] for line, loc in line_locs(traced).items()}
     return print_kernel(traced).encode(), json.dumps(locs, separators=(",", ":")).encode()
 
@@ -121,16 +120,3 @@ class _Sources(MetaPathFinder, Loader):
 def _is_kernel(value: Any) -> bool:
     # An instance: a class that has such methods is no kernel.
     return not isinstance(value, type) and hasattr(value, "trace") and hasattr(value, "constexprs")
-
-
-def _constexpr(module: types.ModuleType, function: Any, name: str, value: Any) -> Any:
-    """A value from YAML as the tracer takes it: a device function by name, a list as a tuple."""
-    if isinstance(value, list):
-        return tuple(_constexpr(module, function, name, item) for item in value)
-    kind = function.constexprs[name][0] if name in function.constexprs else None
-    if isinstance(value, str) and "function" in str(kind).lower():
-        found = getattr(module, value, None)
-        if found is None:
-            raise TraceError(f"{module.__file__}: no device function {value!r} for {name}")
-        return found
-    return value

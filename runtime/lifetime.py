@@ -29,11 +29,6 @@ def closed(device: Device) -> None:
     _open.discard(device)
 
 
-def open_devices() -> list[Device]:
-    """The devices that are open in this process."""
-    return list(_open)
-
-
 @atexit.register
 def _close_all() -> None:
     from .errors import GristmillError

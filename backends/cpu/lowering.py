@@ -9,7 +9,7 @@ from ...ir.core import Kernel, Loc, Op, Region, Value, walk
 from ...ir.dtypes import DType, MemType, Space, i32, i64
 from ..llvm.arithmetic import Arithmetic
 from ..llvm.text import Function
-from ..llvm.types import Ty, memory_type
+from ..llvm.types import Ty
 from .analysis import Analysis
 from .arch import Arch
 from .ids import subgroups
@@ -108,10 +108,6 @@ class Lowering:
     def mask_of(self, value: Value) -> str:
         """A bool value as a mask."""
         return mask_of(self.lanes, self.masks, self.defs, value)
-
-
-def memory_element(memory: Memory) -> str:
-    return memory_type(memory.type.element)
 
 
 def load_arguments(x: Lowering) -> None:

@@ -33,11 +33,6 @@ def emit_assembly(ir: str, machine: Machine) -> str:
     return _compile(ir, machine, lambda target, module: target.emit_assembly(module))
 
 
-def optimized_ir(ir: str, machine: Machine) -> str:
-    """The module after the pass pipeline, as text."""
-    return _compile(ir, machine, lambda target, module: str(module))
-
-
 def _compile(ir: str, machine: Machine, finish: Any) -> Any:
     binding, target = _target(machine)
     try:

@@ -7,7 +7,7 @@ for values of another type once its old value is no longer wanted.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -34,14 +34,6 @@ def loaded(*nodes: ast.AST | None) -> Names:
         for node in ast.walk(root)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     )
-
-
-def within_loop(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements under `body`, without entering inner functions."""
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.stmt):
-                yield node
 
 
 class Liveness:

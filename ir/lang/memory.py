@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..core import Value
-from ..dtypes import DType, MemType, Space, Type, VectorType, element_of, lanes_of
+from ..dtypes import DType, MemType, Space, VectorType, element_of
 from . import literals
 from .values import Entry, Memory, Registers, Slot, SlotRef, WeakSelect, describe
 
@@ -247,7 +247,3 @@ def check_lanes(t: Tracer, node: ast.AST, entry: Entry) -> int:
     if lanes not in (2, 4, 8):
         t.fail(node, f"a vector has 2, 4 or 8 lanes, found {lanes}")
     return lanes
-
-
-def bits_of(type_: Type) -> int:
-    return element_of(type_).bits * lanes_of(type_)

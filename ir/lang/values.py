@@ -127,10 +127,6 @@ def is_number(entry: Entry) -> bool:
     return isinstance(entry, int | float) and not isinstance(entry, bool)
 
 
-def is_runtime(entry: Entry) -> bool:
-    return isinstance(entry, Value | WeakSelect)
-
-
 def describe(entry: Entry) -> str:
     """An entry for a message: its type, or what it is."""
     if isinstance(entry, Value):

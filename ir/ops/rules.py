@@ -86,10 +86,6 @@ def select_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     return (a,)
 
 
-def shift_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
-    return same("int")(operands, attrs, wanted)
-
-
 def convert_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     source = value_type(operands[0], "operand")
     if wanted is None or len(wanted) != 1:

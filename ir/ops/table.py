@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, Type
+from ..dtypes import Type
 
 TypeRule = Callable[
     [tuple[Type, ...], Mapping[str, Any], tuple[Type, ...] | None], tuple[Type, ...]
@@ -97,8 +97,3 @@ def infer(
         got = ", ".join(map(str, wanted))
         raise OpTypeError(f"{name} gives {expected or 'nothing'}, not {got or 'nothing'}")
     return results
-
-
-def result_dtype(t: Type) -> DType:
-    """The scalar type of a result, for `meaning(..., out=...)`."""
-    return t if isinstance(t, DType) else t.element
