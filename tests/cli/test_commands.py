@@ -51,6 +51,17 @@ def bundle(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_inspect_says_what_is_wrong_with_a_manifest(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = bundle / "interp-kir/unknown/f32.kir"
+    for text, said in (("{", "not JSON"), ('{"schema": 7}', "schema 7, but this version reads 1")):
+        file.with_suffix(".json").write_text(text)
+        assert main(["inspect", str(file)]) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert said in line
+
+
 def test_inspect_lists_a_bundle(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(bundle)]) == 0
     out = capsys.readouterr().out

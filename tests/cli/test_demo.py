@@ -104,3 +104,13 @@ def test_a_software_vulkan_driver_ranks_below_the_cpu(
     monkeypatch.setattr(demo.runtime, "open_device", open_device)
     assert demo.best_device() is devices[best]
     assert devices["vulkan"].closed == (kind == "cpu")
+
+
+def test_a_damaged_wheel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(embeddings.importlib.util, "find_spec", lambda name: None)
+    wheel = tmp_path / "gristmill/data" / embeddings.WHEEL
+    wheel.parent.mkdir(parents=True)
+    wheel.write_bytes(b"PK garbage")
+    with pytest.raises(CommandError, match=r"is damaged .* delete it"):
+        embeddings.load()
