@@ -60,7 +60,8 @@ def bind(
             bindings.append(_binding(kernel, position, value, host))
         else:
             scalars.append(scalar_value_bits(value, param.dtype, kernel.place(position)))
-            values[param.name] = value
+            # A number of Python: grids are computed without the wrap-around of numpy's.
+            values[param.name] = value.item() if isinstance(value, np.generic) else value
     if any(b.writes for b in bindings):
         _check_overlap(kernel, bindings)
     fixed = tuple(bindings)

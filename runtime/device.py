@@ -41,7 +41,10 @@ from .memory import (
     MemoryReport,
     Slot,
     as_dtype,
+    as_seconds,
     as_shape,
+    expect,
+    host_array,
     padded,
     scalar_array,
 )
@@ -86,7 +89,8 @@ class Device(Driver):
     def __init__(
         self, name: str, capabilities: Capabilities, timeout: float = WAIT_SECONDS
     ) -> None:
-        self.name, self.capabilities, self.timeout = name, capabilities, timeout
+        self.name, self.capabilities = name, capabilities
+        self.timeout = as_seconds(timeout, name)
         self._lock = threading.RLock()
         self._dead: Poisoned | None = None
         self._closed = False
@@ -111,7 +115,7 @@ class Device(Driver):
     @entry
     def upload(self, array: Array, dtype: DType | str | None = None) -> Buffer:
         """A buffer with the array's contents; `dtype` "bf16" takes an array of uint16."""
-        source = np.ascontiguousarray(array).reshape(np.shape(array))
+        source = host_array(array, self.name)
         buffer = self.allocate(source.shape, as_dtype(source.dtype if dtype is None else dtype))
         self.write(buffer, source)
         return buffer
@@ -120,7 +124,7 @@ class Device(Driver):
     def write(self, buffer: Buffer, array: Array) -> None:
         """Replace a buffer's contents; ordered after all work submitted before."""
         self._own(buffer)
-        source = np.ascontiguousarray(array)
+        source = host_array(array, repr(buffer))
         if source.dtype != buffer.dtype.storage or source.size != buffer.count:
             raise ArgumentError(
                 "array does not fit the buffer",
@@ -155,6 +159,8 @@ class Device(Driver):
 
         Raises Refused (no variant fits), ArtifactMissing, ArtifactCorrupt, ManifestInvalid.
         """
+        expect(bundle, Bundle, self.name)
+        expect(kernel, str, self.name)
         if specialization is None:
             specialization = bundle.specialization(kernel)
         found = bundle.select(kernel, specialization, self.capabilities)
@@ -184,6 +190,7 @@ class Device(Driver):
     @entry
     def replay(self, recording: Recording) -> None:
         """Submit all launches of a recording; returns before they are done."""
+        expect(recording, Recording, self.name)
         if recording.device is not self:
             raise StateError("recording of another device", where=self.name)
         self._replay(recording.handle)
@@ -195,7 +202,7 @@ class Device(Driver):
         Raises KernelFault if a launch since the last call faulted, DeviceTimeout after `timeout`
         seconds (which poisons the device), DeviceLost.
         """
-        self._wait(self.timeout if timeout is None else timeout)
+        self._wait(self.timeout if timeout is None else as_seconds(timeout, self.name))
         self._collect()
         words = self._faults.words
         fault = self._faults.explain(self._take_faults(words)) if words else None
@@ -206,6 +213,7 @@ class Device(Driver):
     @entry
     def timestamps(self, recording: Recording) -> npt.NDArray[np.float64]:
         """Seconds of each launch in the last replay of a timed recording; waits for it."""
+        expect(recording, Recording, self.name)
         if not recording.timed:
             raise StateError("the recording is not timed", do="record it with record(timed=True)")
         handle = recording.handle
@@ -261,6 +269,7 @@ class Device(Driver):
     # shared by the drivers
 
     def _own(self, buffer: Buffer) -> None:
+        expect(buffer, Buffer, self.name)
         if buffer.device is not self:
             raise StateError("buffer of another device", expected=self.name, got=buffer.device.name)
 
@@ -268,6 +277,7 @@ class Device(Driver):
     def _command(
         self, kernel: LoadedKernel, args: Sequence[Any], named: dict[str, Any], grid: Any
     ) -> Command:
+        expect(kernel, LoadedKernel, self.name)
         if kernel.device is not self:
             raise StateError(
                 f"kernel {kernel.name} was loaded on another device",

@@ -11,7 +11,7 @@ from .arguments import check_array, check_may_overlap
 from .errors import ArgumentError
 from .hazards import Binding
 from .launch import LoadedKernel
-from .memory import Allocation, Array, scalar_array
+from .memory import Allocation, Array, refuse_mask, scalar_array
 
 if TYPE_CHECKING:
     from .device import Device
@@ -29,13 +29,14 @@ class _Region:
 class HostArguments:
     """The arrays of one call. Arrays that overlap on the host overlap on the device, too.
 
-    values: the arguments with scalars for slots turned into arrays. `binding` serves
-    `arguments.bind`; `send` before the launch and `fetch` after it copy what was not adopted.
+    values: the arguments, all arrays of numpy's own class and scalars for slots among them.
+    `binding` serves `arguments.bind`; `send` before the launch and `fetch` after it copy what was
+    not adopted.
     """
 
     def __init__(self, device: Device, kernel: LoadedKernel, values: list[Any]) -> None:
         self.device, self.kernel = device, kernel
-        self.values = [self._slot(n, value) for n, value in enumerate(values)]
+        self.values = [self._plain(n, value) for n, value in enumerate(values)]
         self._regions: list[_Region] = []
         for position, (param, value) in enumerate(zip(kernel.params, self.values, strict=True)):
             if param.is_memory and isinstance(value, np.ndarray):
@@ -82,10 +83,13 @@ class HostArguments:
                     offset = _address(array) - region.lo
                     self.device._read(region.allocation.handle, offset, _raw(array))
 
-    def _slot(self, position: int, value: Any) -> Any:
-        param = self.kernel.params[position]
+    def _plain(self, position: int, value: Any) -> Any:
+        param, place = self.kernel.params[position], self.kernel.place(position)
         if param.kind == "slot" and isinstance(value, bool | int | float | np.generic):
-            return scalar_array(value, param.dtype, self.kernel.place(position))
+            return scalar_array(value, param.dtype, place)
+        if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+            refuse_mask(value, place)
+            return value.view(np.ndarray)  # a matrix, for one, is indexed in a way of its own
         return value
 
     def _add(self, param: Param, array: Array) -> None:

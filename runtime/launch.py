@@ -9,6 +9,7 @@ from ..ir.dtypes import DTYPES, Access
 from ..ir.interface import Param
 from .errors import ArgumentError, LimitExceeded
 from .hazards import Binding
+from .memory import is_size
 
 if TYPE_CHECKING:
     from .bundle import Artifact
@@ -95,16 +96,14 @@ class LoadedKernel:
 
     def _stated(self, grid: Any) -> Grid:
         sizes = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
-        if not 1 <= len(sizes) <= 3 or not all(
-            isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes
-        ):
+        if not 1 <= len(sizes) <= 3 or not all(map(is_size, sizes)):
             raise ArgumentError(
                 "wrong grid",
                 where=f"kernel {self.name}",
                 expected="one to three integers of at least 0",
                 got=repr(grid),
             )
-        x, y, z = (*sizes, 1, 1)[:3]
+        x, y, z = (*map(int, sizes), 1, 1)[:3]
         return x, y, z
 
     def _computed(self, bindings: tuple[Binding, ...], values: dict[str, Any]) -> Grid:

@@ -23,6 +23,7 @@ else:  # numpy.typing is only imported by type checkers
     Array = np.ndarray
 
 GRANULE = 16  # allocations are multiples of this many bytes
+_LONGEST_WAIT = 1e9  # seconds: what operating systems take for sure
 _serial = itertools.count(1)
 
 
@@ -80,6 +81,7 @@ class Buffer:
     def view(self, start: int, count: int, dtype: DType | str | None = None) -> Buffer:
         """`count` elements (of `dtype`, if given) from element `start`, as a 1-d buffer."""
         kind = self.dtype if dtype is None else as_dtype(dtype)
+        start, count = _whole(start, repr(self)), _whole(count, repr(self))
         offset, nbytes = start * kind.bytes, count * kind.bytes
         if start < 0 or count < 0 or offset + nbytes > self.nbytes:
             raise ArgumentError(
@@ -91,11 +93,12 @@ class Buffer:
 
     def reshape(self, *shape: int) -> Buffer:
         """The same elements with another shape."""
-        if math.prod(shape) != self.count:
+        sizes = as_shape(shape)
+        if math.prod(sizes) != self.count:
             raise ArgumentError(
-                f"reshape to {shape}", where=repr(self), expected=f"{self.count} elements"
+                f"reshape to {sizes}", where=repr(self), expected=f"{self.count} elements"
             )
-        return Buffer(self.allocation, self.offset, shape, self.dtype)
+        return Buffer(self.allocation, self.offset, sizes, self.dtype)
 
     def write(self, array: Array) -> None:
         """Replace the contents; ordered after every launch and replay submitted before."""
@@ -127,7 +130,7 @@ def as_dtype(dtype: DType | str | npt.DTypeLike) -> DType:
         return DTYPES[dtype]
     try:
         wanted = None if dtype is None else np.dtype(dtype)  # numpy takes None for float64
-    except TypeError:
+    except (TypeError, ValueError):
         wanted = None
     for candidate in DTYPES.values():
         if wanted is not None and candidate.name != "bf16" and candidate.storage == wanted:
@@ -138,10 +141,60 @@ def as_dtype(dtype: DType | str | npt.DTypeLike) -> DType:
 def as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     """A shape as a tuple; ArgumentError on anything but non-negative integers."""
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    for size in sizes:
-        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 0:
-            raise ArgumentError(f"shape {shape!r}", expected="integers of at least 0")
+    if not all(map(is_size, sizes)):
+        raise ArgumentError(f"shape {shape!r}", expected="integers of at least 0")
     return tuple(int(size) for size in sizes)
+
+
+def is_size(value: Any) -> bool:
+    """Whether a value is an integer of at least 0, of Python or of numpy."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and bool(value >= 0)
+
+
+def _whole(value: Any, where: str) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise ArgumentError("wrong type", where=where, expected="an int", got=_named(value))
+    return int(value)
+
+
+def expect(value: Any, kind: type, where: str) -> None:
+    """ArgumentError unless the value is of a kind."""
+    if not isinstance(value, kind):
+        raise ArgumentError(
+            "wrong type", where=where, expected=f"a {kind.__name__}", got=_named(value)
+        )
+
+
+def host_array(value: npt.ArrayLike, where: str) -> Array:
+    """A value as a C-contiguous array of its shape; ArgumentError where it is none."""
+    try:
+        array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    except (TypeError, ValueError) as error:  # a ragged list
+        raise ArgumentError(f"not an array ({error})", where=where) from error
+    refuse_mask(array, where)
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def refuse_mask(array: Array, where: str) -> None:
+    """ArgumentError for a masked array: a device would compute with what is masked out."""
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+        raise ArgumentError(
+            "a masked array", where=where, expected="a plain array", do="pass its .filled(VALUE)"
+        )
+
+
+def as_seconds(value: Any, where: str) -> float:
+    """The bound of a wait; ArgumentError on anything but a finite number of at least 0."""
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not number or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ArgumentError(
+            "wrong timeout",
+            where=where,
+            expected="a finite number of seconds, at least 0",
+            got=_named(value),
+        )
+    return float(min(value, _LONGEST_WAIT))
 
 
 def scalar_value_bits(value: Any, dtype: DType, where: str) -> int:
@@ -168,7 +221,7 @@ def scalar_value_bits(value: Any, dtype: DType, where: str) -> int:
     if (
         dtype.is_float
         and bits & _magnitude(dtype) == _INFINITY[dtype.name]
-        and math.isfinite(value)
+        and -math.inf < value < math.inf
     ):
         raise ArgumentError(
             f"value outside {dtype}: it would become infinite", where=where, got=str(value)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from . import lifetime
 from .device import WAIT_SECONDS, Device
 from .errors import ArgumentError, GristmillError, NoDevice
+from .memory import expect
 
 # Best first where a caller has no preference; `null` and `interp` are only opened by name.
 DRIVERS = ("vulkan", "cpu", "interp", "null")
@@ -34,6 +35,7 @@ def open_device(spec: str = "cpu", *, timeout: float = WAIT_SECONDS, **options: 
     timeout: seconds that a wait may take unless it says so itself. options: what the driver
     takes (`workers` of cpu). Raises NoDevice with what is missing, ArgumentError.
     """
+    expect(spec, str, "open_device")
     name, _, selector = spec.partition(":")
     driver = _driver(name)
     if options:

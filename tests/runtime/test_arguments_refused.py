@@ -179,3 +179,98 @@ def test_unknown_devices_and_options():
         runtime.open_device("cpu", threads=3)
     with pytest.raises(runtime.ArgumentError, match="at least 1"):
         runtime.open_device("cpu", workers=0)
+
+
+def test_numpy_integers_are_integers(opened, bundle):
+    """A size that numpy computed stands for the same number of Python."""
+    device = opened("cpu")
+    heavy = device.load(bundle, "heavy")
+    heavy(floats(64), np.int8(1), grid=np.int64(2))
+    heavy(floats(64), 1, grid=(np.uint8(2), 1))
+    assert device.allocate((np.int64(2), np.uint8(3)), "f32").view(np.uint8(1), 2).count == 2
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32"])
+def test_a_grid_of_a_numpy_scalar_does_not_wrap_around(opened, bundle, dtype):
+    device = opened("null")
+    kernel, y = device.load(bundle, "heavy"), device.upload(floats(4))
+    groups = ("ceil_div", ("mul", ("scalar", "n"), 3), 2)
+    kernel.manifest = dataclasses.replace(kernel.manifest, grid=(groups, 1, 1))
+    command = device._command(kernel, (y, np.dtype(dtype).type(101)), {}, None)
+    assert command.grid == (152, 1, 1)
+
+
+@pytest.mark.parametrize(("start", "count"), [(1.0, 1), ("0", 1), (None, 1), (0, True), (0, 1.5)])
+def test_odd_views(opened, start, count):
+    buffer = opened("null").upload(floats(6))
+    with pytest.raises(runtime.ArgumentError, match="wrong type; expected an int"):
+        buffer.view(start, count)
+
+
+@pytest.mark.parametrize("shape", [(-2, -3), (6.0,), (None,), (True, 6)])
+def test_odd_reshapes(opened, shape):
+    buffer = opened("null").upload(floats(6))
+    with pytest.raises(runtime.ArgumentError, match="integers of at least 0"):
+        buffer.reshape(*shape)
+
+
+def test_masked_arrays_are_refused(device, saxpy):
+    masked = np.ma.masked_greater(np.arange(4, dtype=np.float32), 2)
+    buffer = device.upload(floats(4))
+    for use in (
+        lambda: saxpy(masked, floats(4), 1.0),
+        lambda: saxpy(floats(4), masked, 1.0),
+        lambda: device.upload(masked),
+        lambda: buffer.write(masked),
+    ):
+        with pytest.raises(runtime.ArgumentError, match="a masked array"):
+            use()
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_subclasses_of_arrays_are_arrays(computing, bundle):
+    """np.matrix has rows and columns whatever happens to it; np.memmap is the useful case."""
+    y = np.ones((2, 3), np.float32).view(np.matrix)
+    computing.load(bundle, "saxpy", "f32")(np.asmatrix(np.arange(6, dtype=np.float32)), y, 2.0)
+    assert np.asarray(y).tolist() == [[1, 3, 5], [7, 9, 11]]
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1, "1", True, None])
+def test_a_bound_that_is_none_is_refused(device, timeout):
+    if timeout is not None:  # the device's own
+        with pytest.raises(runtime.ArgumentError, match="finite number of seconds"):
+            device.synchronize(timeout)
+    with pytest.raises(runtime.ArgumentError, match="finite number of seconds"):
+        runtime.open_device("null", timeout=timeout)
+
+
+def test_the_longest_bounds_are_waited(computing, bundle):
+    y = computing.upload(floats(64))
+    for timeout in (1e9, 1e30, 10**400, np.float32(1e38)):
+        computing.launch(computing.load(bundle, "heavy"), y, 100, grid=64)
+        computing.synchronize(timeout)
+
+
+def test_things_of_another_kind(device, bundle, saxpy):
+    recording, buffer = device.record(), device.upload(floats(4))
+    with recording:
+        pass
+    for use in (
+        lambda: device.launch(None, buffer, buffer, 1.0),
+        lambda: device.launch("saxpy", buffer, buffer, 1.0),
+        lambda: device.load("artifacts", "saxpy"),
+        lambda: device.load(bundle, ["saxpy"]),
+        lambda: device.write(None, floats(4)),
+        lambda: device.download(floats(4)),
+        lambda: device.replay(None),
+        lambda: device.timestamps(buffer),
+        lambda: device.upload([[1.0], [2.0, 3.0]]),
+        lambda: runtime.open_device(None),
+        lambda: runtime.open_device("cpu", workers="2"),
+        lambda: runtime.open_device("cpu", workers=1.5),
+        lambda: runtime.open_device("cpu", workers=10**6),
+    ):
+        with pytest.raises(runtime.ArgumentError):
+            use()
+    with pytest.raises(runtime.ArgumentError, match="would become infinite"):
+        saxpy(floats(4), floats(4), np.longdouble("1e4000"))

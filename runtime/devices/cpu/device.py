@@ -10,12 +10,14 @@ from ...bundle import Artifact, Bundle
 from ...device import entry
 from ...errors import ArgumentError
 from ...launch import MAX_GROUPS, Command, LoadedKernel
-from ...memory import GRANULE
+from ...memory import GRANULE, is_size
 from ..host_device import HostDevice, Recorded
 from .level import model_name, targets
 from .library import Library
 from .replay import ReplayLoop, ReplayStage, can_replay
 from .stages import INLINE_SECONDS, Code, LaunchStage, ScratchMemory
+
+MAX_WORKERS = 1024
 
 FEATURES = (
     "f16 f64 i8 i16 i64 bf16 storage8 storage16 atomic_i64 atomic_shared_i64 atomic_f32_add "
@@ -57,8 +59,12 @@ class CpuDevice(HostDevice):
 
     def __init__(self, spec: str, timeout: float, workers: int | None) -> None:
         count = len(os.sched_getaffinity(0)) if workers is None else workers
-        if count < 1:
-            raise ArgumentError("workers of cpu", expected="at least 1", got=str(workers))
+        if not is_size(count) or not 1 <= count <= MAX_WORKERS:
+            raise ArgumentError(
+                "workers of cpu",
+                expected=f"an int of at least 1 and at most {MAX_WORKERS}",
+                got=repr(workers),
+            )
         super().__init__(spec, _capabilities(spec), timeout, count)
         self._scratch = ScratchMemory(count + 1)  # the last one belongs to the calling thread
         self._libraries: list[Library] = []
