@@ -90,12 +90,22 @@ class Retyper:
                 continue
             touched = any(v.id in parts for v in op.operands) if op.operands else False
             self.b.loc = op.loc
-            if op.name in _TERMINATORS:
-                self.keep(op) if touched else self.b.append(op)
-            elif touched or (op.results and self.types(op.results[0].type) is not None):
+            if op.name not in _TERMINATORS and self._retyped(op, touched):
                 self.translate(op)
+            elif touched:
+                self.keep(op)
             else:
                 self.b.append(op)
+
+    def _retyped(self, op: Op, touched: bool) -> bool:
+        """Whether a type of an op changes: what stands for an operand may have its old type."""
+        if op.results and self.types(op.results[0].type) is not None:
+            return True
+        return touched and any(
+            len(new) != 1 or new[0].type != v.type
+            for v in op.operands
+            if (new := self.parts.get(v.id)) is not None
+        )
 
     def _regions(self, op: Op) -> None:
         operands = tuple([v for o in op.operands for v in self.all(o)])

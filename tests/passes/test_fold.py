@@ -114,6 +114,18 @@ def test_chains_of_ops_keep_their_value(name, rng) -> None:
         same(elementwise(build, [t], t), [Simplify()], [x, x.copy()], (len(x), 1, 1))
 
 
+@pytest.mark.parametrize("name", ["u8", "u16", "u32", "u64"])
+def test_the_absolute_value_of_a_negated_unsigned_number_is_the_negated_one(name: str, rng) -> None:
+    t = DTYPES[name]
+    x = patterns(t, rng, 40)
+
+    def build(b, v):
+        return b.emit("abs", b.emit("neg", v))
+
+    for passes in ([Simplify()], [Fold()], [Simplify(strength=True), Dce()]):
+        same(elementwise(build, [t], t), passes, [x, x.copy()], (len(x), 1, 1))
+
+
 @pytest.mark.parametrize("name", NUMBERS)
 def test_two_conversions_in_a_row_keep_their_value(name, rng) -> None:
     t = DTYPES[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -232,6 +234,30 @@ def test_scalars_arrive_as_words() -> None:
         )
         after = same(kernel, [Legalize(BARE)], [np.zeros(1, np.float32), value])
         assert str(after.body.args[1].type) == "u32"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "%6 = bitcast %5 : u64\n%7 = bitcast %6 : f64\n%8 = bitcast %7 : i64",
+        "%8 = not %5 : i64",
+        '%8 = subgroup_reduce %5 {kind="add"} : i64',
+        "%6 = convert %5 : u64\n%7 = shr %6, %6 : u64\n%8 = bitcast %7 : i64",
+    ],
+)
+@pytest.mark.parametrize("index", ["u16", "i8"])
+def test_wide_values_loaded_by_a_narrow_index_keep_their_upper_half(
+    index: str, use: str, rng
+) -> None:
+    kernel = text_kernel(
+        f"%2 = local_id {{dim=0}} : i32\n%4 = convert %2 : {index}\n%5 = load %x.0, %4 : i64\n"
+        f"{use}\nstore %y.1, %2, %8\nreturn\n",
+        ["x i64 read", "y i64 write"],
+        size=8,
+    )
+    kernel = replace(kernel, subgroup=4)
+    x = rng.integers(-(1 << 63), 1 << 63, 8)
+    check_supported(same(kernel, [Legalize(BARE)], [x, np.zeros(8, np.int64)]), BARE)
 
 
 def test_private_and_workgroup_arrays_keep_their_contents(rng) -> None:
