@@ -26,7 +26,11 @@ def compile_step(text: str, target: str, options: Mapping[str, Any], key: str) -
     name, _, arch = target.partition("-")
     validate = getattr(backend(name), "validate", None)
     if validate is not None:
-        validate(blob, arch, parse_kernel(text), chosen)
+        try:
+            validate(blob, arch)
+        except CompileError:  # again with the kernel, which knows the line of the instruction
+            validate(blob, arch, parse_kernel(text), chosen)
+            raise
     if manifest.sites:
         # A backend that runs the text as it is (interp) adds no sites of checks.
         added = len(manifest.sites) > len(parse_kernel(text).sites)

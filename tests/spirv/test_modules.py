@@ -15,6 +15,8 @@ from gristmill.backends.spirv import validate as validation
 from gristmill.backends.spirv.emit import digest_inputs, emit, validate
 from gristmill.backends.spirv.emitter import Emitter
 from gristmill.backends.spirv.opcodes import Op as S
+from gristmill.backends.steps import compile_step, source_error
+from gristmill.backends.trace import trace
 from gristmill.ir.core import Op
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.targets import FEATURES
@@ -279,6 +281,31 @@ def test_an_invalid_module_names_the_kernel_and_the_line(monkeypatch: pytest.Mon
     assert line is not None
     (op,) = [op for op in SAXPY.body.ops[3].regions[0].ops if op.name == "mul"]
     assert op.loc == line
+
+
+def test_an_invalid_module_in_a_build_names_the_line_of_the_kernel_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = """from __future__ import annotations
+from gristmill.ir.lang import *
+
+@kernel(workgroup=lambda: (64, 1, 1))
+def scale(x: Read[f32], y: Write[f32], a: f32):
+    i = global_id(0)
+    if i < len(y):
+        y[i] = a * x[i]
+"""
+    text, locs = trace({"kernels/bad.py": source.encode()}, "bad", "scale", "f32", {})
+
+    def integer_add(e: Emitter, op: Op) -> int:
+        return e.ins(S.I_ADD, e.type(op.result.type), *e.operands(op))
+
+    monkeypatch.setitem(emission._PURE, "mul", integer_add)
+    with pytest.raises(CompileError, match="spirv-val refuses") as caught:
+        compile_step(text.decode(), "spirv-vulkan1.1", {"checks": False}, "0" * 64)
+    message = str(source_error(caught.value, locs))
+    assert message.startswith("kernels/bad.py:8:"), message
+    assert "kernel scale for spirv-vulkan1.1" in message
 
 
 def test_a_module_without_its_kernel_is_named_by_its_entry_point() -> None:
