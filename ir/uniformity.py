@@ -1,22 +1,16 @@
 """Which values and which control flow are the same for a workgroup or a subgroup.
 
-Two questions, two readings of one kernel:
-
 `check_control(kernel)` is the rule of the language (DESIGN: Uniformity). It follows WGSL's
 analysis and accepts nothing that WGSL forbids: a value computed under divergent control counts as
 varying, a loop that some invocations leave early is divergent from its head, a load is uniform
 only from a read-only buffer at a uniform index.
-
-`analyze(kernel)` serves emitters that run the invocations of a subgroup in step. A level there
-says: equal among the invocations that execute the op together. Control does not count, and
-neither does a uniform load from memory that others write, within a subgroup.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .core import Kernel, Op, Region, Value, walk
 from .dtypes import MemType, Space
@@ -54,34 +48,10 @@ class Control:
         return self.join(Control(level, op))
 
 
-@dataclass(frozen=True)
-class Uniformity:
-    """The result of `analyze`: the level of every value by its number."""
-
-    values: dict[int, Level]
-
-    def level(self, value: Value) -> Level:
-        return self.values[value.id]
-
-    def is_uniform(self, value: Value) -> bool:
-        """Whether the value is the same for the whole workgroup."""
-        return self.values[value.id] is Level.UNIFORM
-
-    def is_subgroup_uniform(self, value: Value) -> bool:
-        return self.values[value.id] <= Level.SUBGROUP
-
-
-def analyze(kernel: Kernel) -> Uniformity:
-    """Levels of all values, for execution in step. The kernel must be well-formed."""
-    analysis = _Analysis(kernel, strict=False)
-    analysis.run()
-    return Uniformity(analysis.values)
-
-
 def check_control(kernel: Kernel) -> list[Violation]:
     """Barriers and subgroup ops that stand under control that is not uniform enough."""
-    analysis = _Analysis(kernel, strict=True)
-    analysis.run()
+    analysis = _Analysis(kernel)
+    analysis.region(kernel.body, Control())
     return analysis.violations()
 
 
@@ -93,6 +63,7 @@ _SUBGROUP_RESULTS = (
     "subgroup_any",
     "subgroup_all",
 )
+_OWN_IDS = ("global_id", "local_id", "local_linear_id", "subgroup_lane")
 _LOOPS = ("for", "while")
 
 
@@ -104,20 +75,15 @@ class _Loop:
     results: list[Level]
     back: Control  # control that comes round to the head
     exit: Level  # how divergent leaving it is
-    rounds: list[set[int]] = field(default_factory=list)  # what each carried value may become
 
 
 class _Analysis:
-    def __init__(self, kernel: Kernel, strict: bool) -> None:
-        self.kernel, self.strict = kernel, strict
+    def __init__(self, kernel: Kernel) -> None:
         self.values: dict[int, Level] = {v.id: Level.UNIFORM for v in kernel.body.args}
         self.control: dict[int, tuple[Op, Control]] = {}
         self.returns = Control()  # of the returns seen so far
         self.loops: list[_Loop] = []
         self.escaping: dict[int, bool] = {}
-
-    def run(self) -> None:
-        self.region(self.kernel.body, Control())
 
     # values
 
@@ -125,7 +91,7 @@ class _Analysis:
         return max((self.values.get(v.id, Level.UNIFORM) for v in values), default=Level.UNIFORM)
 
     def define(self, values: Iterable[Value], level: Level, control: Control) -> None:
-        level = max(level, control.level) if self.strict else level
+        level = max(level, control.level)
         for value in values:
             self.values[value.id] = max(level, self.values.get(value.id, Level.UNIFORM))
 
@@ -134,17 +100,9 @@ class _Analysis:
         name = op.name
         if name in _GROUP_IDS:
             return Level.UNIFORM
-        if name in ("global_id", "local_id", "local_linear_id"):
-            return self._id_level(op)
-        if name == "subgroup_id":
-            alone = (
-                self.kernel.subgroup is not None
-                and self.kernel.subgroup >= self.kernel.workgroup_count
-            )
-            return Level.UNIFORM if alone and not self.strict else Level.SUBGROUP
-        if name == "subgroup_lane" or ROWS[name].effect is Effect.ATOMIC:
+        if name in _OWN_IDS or ROWS[name].effect is Effect.ATOMIC:
             return Level.VARYING
-        if name in _SUBGROUP_RESULTS:
+        if name == "subgroup_id" or name in _SUBGROUP_RESULTS:
             return Level.SUBGROUP
         if ROWS[name].effect is Effect.CONVERGENT:
             return Level.VARYING
@@ -152,27 +110,12 @@ class _Analysis:
             return self._load_level(op)
         return self.level(op.operands)
 
-    def _id_level(self, op: Op) -> Level:
-        if self.strict:
-            return Level.VARYING
-        x, y, z = self.kernel.workgroup
-        if op.name == "local_linear_id":
-            return Level.UNIFORM if x * y * z == 1 else Level.VARYING
-        dim = op.attr("dim")
-        if (x, y, z)[dim if isinstance(dim, int) else 0] == 1:
-            return Level.UNIFORM
-        row = {1: x, 2: x * y}.get(dim if isinstance(dim, int) else 0)
-        size = self.kernel.subgroup
-        return Level.SUBGROUP if row and size and row % size == 0 else Level.VARYING
-
     def _load_level(self, op: Op) -> Level:
         memory = op.operands[0].type
-        if not isinstance(memory, MemType) or memory.space is Space.PRIVATE:
-            return Level.VARYING
-        index = self.level(op.operands[1:])
+        assert isinstance(memory, MemType)
         if memory.space is Space.BUFFER and not memory.access.writes:
-            return index
-        return Level.VARYING if self.strict else max(index, Level.SUBGROUP)
+            return self.level(op.operands[1:])
+        return Level.VARYING
 
     # control
 
@@ -223,8 +166,6 @@ class _Analysis:
         into = loop.args if op.name == "continue" else loop.results
         if op.name == "continue":
             loop.back = loop.back.join(control)
-            for seen, value in zip(loop.rounds, op.operands, strict=True):
-                seen.add(value.id)
         else:
             loop.exit = max(loop.exit, control.level)
         for n, value in enumerate(op.operands):
@@ -234,14 +175,13 @@ class _Analysis:
         is_for = op.name == "for"
         bounds = self.level(op.operands[:2]) if is_for else Level.UNIFORM
         inits = op.operands[2:] if is_for else op.operands
-        entry = control if self.strict else Control()
-        state = _Loop([self.level([v]) for v in inits], [Level.UNIFORM] * len(inits), entry, bounds)
+        args, results = [self.level([v]) for v in inits], [Level.UNIFORM] * len(inits)
+        state = _Loop(args, results, control, bounds)
         returns, self.returns = self.returns, Control()
         body = op.regions[-1]
         while True:
             before = (list(state.args), state.back.level, state.exit)
-            head = state.back if self.strict else Control()
-            state.rounds = [set() for _ in inits]
+            head = state.back
             self.loops.append(state)
             if is_for:
                 self.define(body.args[:1], bounds, head)
@@ -260,14 +200,8 @@ class _Analysis:
                 self.define([arg], level, inner)
             self.region(body, inner)
             self.loops.pop()
-            if self.strict:
-                state.back = state.back.join(inner)
-                # Leaving early at different times makes the next round divergent.
-                state.back = state.back.under(state.exit, op)
-            else:  # different values on different ways round, by divergent choice
-                level = state.back.level
-                pairs = zip(state.args, state.rounds, strict=True)
-                state.args = [max(a, level) if len(seen) > 1 else a for a, seen in pairs]
+            # Leaving early at different times makes the next round divergent.
+            state.back = state.back.join(inner).under(state.exit, op)
             if before == (state.args, state.back.level, state.exit):
                 break
         inside, self.returns = self.returns, returns.join(self.returns)
@@ -275,7 +209,7 @@ class _Analysis:
             level = max(state.args[n], state.results[n], state.exit, inside.level)
             self.define([result], level, control)
         if any(o.name == "return" for o in walk(body)):
-            return control.join(state.back).join(inside) if self.strict else control.join(inside)
+            return control.join(state.back).join(inside)
         return control
 
     # requirements
