@@ -6,7 +6,10 @@ state between calls and never writes a file; the build calls it through the work
 
 A backend is a package `backends.<name>` whose module `emit` has
     emit(kernel: Kernel, arch: str, options: Options) -> Emitted
-    digest_inputs() -> tuple[str, ...]     versions of the outside tools that shape its output
+    digest_inputs() -> tuple[str, ...]     versions of the outside tools as they tell them
+and, where it can judge its output,
+    validate(blob, arch, kernel, options)  CompileError for a wrong artifact
+The build's keys hold the versions of the packages that configs/toolchain.yaml lists.
 """
 
 from __future__ import annotations

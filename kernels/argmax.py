@@ -1,8 +1,8 @@
 """The place of the greatest element: of every row, and of a whole array in two steps.
 
 The first of equal elements wins and a NaN never does; where all are NaN the index is -1 and the
-value 0. A whole array goes through `argmax_partials` (one pair
-per workgroup) and `argmax_merge` (one workgroup).
+value 0. A whole array goes through `argmax_partials` (one pair per workgroup) and `argmax_merge`
+(one workgroup).
 """
 
 from __future__ import annotations

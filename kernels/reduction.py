@@ -62,7 +62,10 @@ def reduce_rows(
     BLOCK: int = 256,
     SUBGROUP: int = 1,
 ):
-    """y[r] = OP of the cols elements of row r; x is row-major. A max or min skips NaNs."""
+    """y[r] = OP of the cols elements of row r; x is row-major. A max or min skips NaNs.
+
+    A max or min needs a row of at least one element.
+    """
     static_assert(OP in ("sum", "mean", "max", "min"), "OP is sum, mean, max or min")
     row = group_id(0)
     base = row * cols

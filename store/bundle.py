@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from .files import write_atomic
-from .manifest import Manifest
+from .manifest import SCHEMA, Manifest
 
-SCHEMA = 1
 NAME = "bundle.json"
 
 
