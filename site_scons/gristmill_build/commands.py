@@ -28,13 +28,20 @@ def lint_commands(root: Path) -> list[Command]:
 
 
 def test_commands(root: Path, tests: str, jobs: int) -> list[Command]:
-    """Lint and types, then every test with as many workers as the build may use."""
+    """Lint and types, then all tests but the long ones, on as many workers as the build has."""
     wanted = shlex.split(tests) or ["tests"]
-    return [*lint_commands(root), _python("pytest", "-n", str(jobs), *wanted)]
+    short = ["-m", "not slow", "--durations", "10"]
+    return [*lint_commands(root), _python("pytest", "-n", str(jobs), *short, *wanted)]
+
+
+def fuzz_commands(tests: str, jobs: int) -> list[Command]:
+    """The long tests: sweeps over all values and thousands of random kernels."""
+    wanted = shlex.split(tests) or ["tests"]
+    return [_python("pytest", "-n", str(jobs), "-m", "slow", *wanted)]
 
 
 def declare(env: Any, root: Path, choice: Choice, bundle: Any) -> None:
-    """The aliases `all`, `demo`, `test` and `lint`."""
+    """The aliases `all`, `demo`, `test`, `fuzz` and `lint`."""
     jobs = env["WORKSHOP"].jobs
     device = ["--device", choice.device] if choice.device else []
     words = choice.words.replace(",", " ").split()
@@ -42,6 +49,7 @@ def declare(env: Any, root: Path, choice: Choice, bundle: Any) -> None:
     env.Alias("all", bundle)
     _job(env, "demo", [bundle], lambda: [demo], root)
     _job(env, "test", [bundle], lambda: test_commands(root, choice.tests, jobs), root)
+    _job(env, "fuzz", [bundle], lambda: fuzz_commands(choice.tests, jobs), root)
     _job(env, "lint", [], lambda: lint_commands(root), root)
 
 

@@ -91,7 +91,8 @@ def help_text(config: Config) -> str:
 JOBS: dict[str, str] = {
     "(none)": "every kernel for every default target, and the bundle of what was selected",
     "demo": "nearest words in a real embedding table (words=king,paris)",
-    "test": "lint, types and all tests",
+    "test": "lint, types and all tests but the long ones",
+    "fuzz": "the long tests: hours",
     "lint": "lint and types",
     "-c": "remove what was built; the store keeps it",
 }

@@ -35,7 +35,7 @@ def asked_for_later(x: Read[i32], y: Write[i32], n: i32):
     lid = local_id(0)
     total = x[lid]
     last = x[63 - lid]
-    for step in range(n):
+    for _ in range(n):
         again = total + 1
         following = total
         for k in range(4):
@@ -55,7 +55,7 @@ def exchanged(x: Read[i32], y: Write[i32], n: i32):
     lid = local_id(0)
     a = x[lid]
     b = x[63 - lid]
-    for step in range(n):
+    for _ in range(n):
         tile[lid] = a
         barrier()
         c = b
