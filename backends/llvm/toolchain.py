@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+# The LLVM that the supported line of llvmlite (configs/toolchain.yaml) carries. Keys hold the
+# package's version alone, so a package that was built with another LLVM is refused.
+LLVM_VERSION = (22, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -20,7 +24,7 @@ class Machine:
 
 
 class LlvmError(Exception):
-    """IR that LLVM does not accept: a bug of an emitter."""
+    """IR that LLVM does not accept, which is a bug of an emitter, or an LLVM of another version."""
 
 
 def emit_object(ir: str, machine: Machine) -> bytes:
@@ -61,6 +65,12 @@ def _optimize(binding: Any, target: Any, module: Any) -> None:
 def _target(machine: Machine) -> tuple[Any, Any]:
     from llvmlite import binding
 
+    if binding.llvm_version_info[:2] != LLVM_VERSION:
+        expected, found = (".".join(map(str, v)) for v in (LLVM_VERSION, binding.llvm_version_info))
+        raise LlvmError(
+            f"llvmlite was built with LLVM {found}, but artifacts are made with {expected}; "
+            "install it from its wheel: pip install --force-reinstall 'gristmill[build]'"
+        )
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     target = binding.Target.from_triple(machine.triple).create_target_machine(

@@ -14,6 +14,7 @@ from cpu_runner import ARCHS, Artifact, compiled, pool
 from gristmill.backends.compile import CompileError
 from gristmill.backends.cpu.arch import ARCHS as LEVELS
 from gristmill.backends.cpu.kernel import write_kernel
+from gristmill.backends.llvm import toolchain
 from gristmill.ir import interp
 from gristmill.ir.lang import *
 from gristmill.ir.text import parse_kernel
@@ -261,3 +262,12 @@ def test_large_kernel_compiles_in_bounded_time() -> None:
     blob, _ = compiled(parse_kernel("\n".join(lines) + "\n"), "x86-64-v3")
     assert time.monotonic() - start < 60
     assert len(blob) < 1 << 20
+
+
+def test_another_llvm_than_that_of_the_keys_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(toolchain, "LLVM_VERSION", (7, 0))
+    machine = toolchain.Machine("x86_64-unknown-linux-gnu", "x86-64")
+    with pytest.raises(
+        toolchain.LlvmError, match=r"built with LLVM \d+\.\d+\.\d+, but .* with 7\.0"
+    ):
+        toolchain.emit_object("define void @k() { ret void }", machine)
