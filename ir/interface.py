@@ -75,12 +75,24 @@ def _bf16_bits(value: float) -> int:
 
 
 def const_bits(value: float, dtype: DType) -> int:
-    """The bit pattern of a Python number as a constant of `dtype`."""
+    """The bit pattern of a Python number as a constant of `dtype`, rounded once."""
     if dtype.is_float:
-        return float_bits(float(value), dtype)
+        narrow = isinstance(value, int) and dtype.bits < 64
+        return float_bits(_odd_float(int(value)) if narrow else float(value), dtype)
     if dtype.is_bool:
         return int(bool(value))
     return int(value) & ((1 << dtype.bits) - 1)
+
+
+def _odd_float(value: int) -> float:
+    """A float with the integer's value, its last bit sticky where it does not fit: what rounds it
+    again to a narrower type then rounds once. OverflowError beyond every float."""
+    shift = abs(value).bit_length() - 53
+    if shift <= 0:
+        return float(value)
+    kept = abs(value) >> shift
+    odd = float((kept | (kept << shift != abs(value))) << shift)
+    return odd if value > 0 else -odd
 
 
 def bits_float(bits: int, dtype: DType) -> float:

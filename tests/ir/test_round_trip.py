@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.ir.core import Kernel, renumber
+from gristmill.ir.dtypes import DTYPES
+from gristmill.ir.interface import bits_float, const_bits
 from gristmill.ir.text import ParseError, line_locs, parse_kernel, print_kernel
 from gristmill.ir.verify import verify
 from progen import Features, random_kernel
@@ -50,3 +55,23 @@ def test_damaged_text_gives_parse_errors_only(rng: np.random.Generator) -> None:
             assert type(error).__name__ == "VerifyError", damaged  # noqa: PT017
     with pytest.raises(ParseError):
         parse_kernel(text[: len(text) // 2])
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
+def test_an_integer_constant_is_rounded_once(name: str) -> None:
+    dtype = DTYPES[name]
+    rng = random.Random(3)
+    top = {"f16": 15}.get(name, 120)
+    values = [2**60 + 2**36 + 1, 2**60 + 2**36, 2**60 + 2**36 - 1, 2**53 + 1, 0, 7, 2**100 + 2**47]
+    values += [rng.getrandbits(rng.randrange(1, top)) for _ in range(500)]
+    values += [(rng.getrandbits(12) << 48) + (1 << 47) + rng.randrange(-1, 2) for _ in range(500)]
+    for value in values:
+        if value.bit_length() > top:
+            continue
+        for signed in (value, -value):
+            bits = const_bits(signed, dtype)
+            found = Fraction(bits_float(bits, dtype))
+            around = [Fraction(bits_float(b, dtype)) for b in (bits - 1, bits + 1) if signed]
+            assert all(abs(found - signed) <= abs(other - signed) for other in around), signed
+            if any(abs(found - signed) == abs(other - signed) for other in around):
+                assert bits % 2 == 0, signed
