@@ -61,8 +61,9 @@ class Rewriter:
     """One walk over one kernel. `defs` maps a value number to the op that defines it.
 
     settled: `id` of ops that an earlier walk with these rules left as they are. While their
-    operands stay the same values, they only take part in merging. A rule that looks at more than
-    an op and its operands' numbers may miss a chance there.
+    operands stay the same values, they only take part in merging, and those whose name is not in
+    `awaited` not even in that. A rule that looks at more than an op and its operands' numbers may
+    miss a chance there.
     """
 
     def __init__(
@@ -74,12 +75,14 @@ class Rewriter:
         flow: bool = False,
         convert_ifs: int = 0,
         settled: Collection[int] = (),
+        awaited: Collection[str] = (),
     ) -> None:
         self.kernel = kernel
         self.rules = rules.rules
         self.plain = rules.plain
         self.late = rules.late
         self.settled = settled
+        self.awaited = awaited
         self.flow = flow
         self.convert_ifs = convert_ifs
         self.subst: dict[int, Value] = {}
@@ -182,6 +185,11 @@ class Rewriter:
             return
         if id(op) in self.settled:
             rules = self.late.get(name)
+            if rules is None and name not in self.awaited:
+                if op.results:
+                    self.defs[op.results[0].id] = op
+                self.out.append(op)
+                return
         else:  # as _rules says: the hot path makes no call
             rules = self.plain.get(name)
             bits = self.bits

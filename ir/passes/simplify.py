@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from ..core import Kernel, Op
+from ..core import Kernel, Op, Region
+from .effects import SYNCS, WRITERS
 from .identities import NEED_CONSTANT, PLAIN, RULES, SIMPLE, folding
 from .rewrite import Rewriter, RuleSet
 from .strength import RULES as STRENGTH
@@ -27,20 +28,40 @@ class Simplify:
     def again(self, kernel: Kernel, before: Kernel, more: Iterable[Op] = ()) -> Kernel:
         """The same where `kernel` came from `before`, which this pass (without strength) gave:
         rules are tried on what is new only, and is not among `more`."""
-        regions = [before.body]
-        for region in regions:
-            for op in region.ops:
-                if op.regions:
-                    regions += op.regions
-        settled = {id(op) for region in regions for op in region.ops}
+        settled = {id(op) for region in _regions(before) for op in region.ops}
+        # What settled ops may be merged with: new ones, and what strength reduction makes.
+        awaited = {"splat", "shl", "shr", "and"}
+        if kernel is not before:
+            ops = (op for region in _regions(kernel) for op in region.ops)
+            awaited.update([op.name for op in ops if id(op) not in settled])
+            if "load" in awaited:
+                awaited |= WRITERS | SYNCS
         settled.update(map(id, more))
-        return self._walk(kernel, settled)
+        return self._walk(kernel, settled, awaited)
 
-    def _walk(self, kernel: Kernel, settled: Collection[int]) -> Kernel:
+    def _walk(
+        self, kernel: Kernel, settled: Collection[int], awaited: Collection[str] = ()
+    ) -> Kernel:
         rules = _STRONG if self.strength else SIMPLE
         return Rewriter(
-            kernel, rules, merge=True, flow=True, convert_ifs=self.convert_ifs, settled=settled
+            kernel,
+            rules,
+            merge=True,
+            flow=True,
+            convert_ifs=self.convert_ifs,
+            settled=settled,
+            awaited=awaited,
         ).run()
+
+
+def _regions(kernel: Kernel) -> list[Region]:
+    """All regions of a kernel."""
+    found = [kernel.body]
+    for region in found:
+        for op in region.ops:
+            if op.regions:
+                found += op.regions
+    return found
 
 
 _STRONG = RuleSet.of(
