@@ -129,23 +129,23 @@ VALIDATED = """
 
 
 @pytest.mark.parametrize("name", ["lavapipe", "swiftshader", "staged"])
-def test_validation_layer_has_nothing_to_say(bundle_folder, elsewhere, name):
-    messages = _validated(bundle_folder, elsewhere, name, name)
+def test_validation_layer_has_nothing_to_say(bundle_folder, elsewhere, require, name):
+    messages = _validated(bundle_folder, elsewhere, require, name, name)
     assert messages == []
 
 
-def test_validation_messages_are_collected(bundle_folder, elsewhere):
+def test_validation_messages_are_collected(bundle_folder, elsewhere, require):
     """The test above is worth something: a wrong call is reported."""
-    messages = _validated(bundle_folder, elsewhere, "lavapipe", "wrong")
+    messages = _validated(bundle_folder, elsewhere, require, "lavapipe", "wrong")
     assert any("vkCmdDispatch" in m for m in messages)
 
 
-def _validated(folder, elsewhere, name: str, mode: str) -> list[str]:
+def _validated(folder, elsewhere, require, name: str, mode: str) -> list[str]:
     spec, environment = elsewhere(name)
     program = [sys.executable, "-c", textwrap.dedent(VALIDATED), str(folder), spec, mode]
     environment["GRISTMILL_VULKAN_VALIDATION"] = "1"
     done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=200)
     if "VK_LAYER_KHRONOS_validation" in done.stderr and "NoDevice" in done.stderr:
-        pytest.skip("the validation layer is not installed")
+        require("validation", "the validation layer is not installed")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
