@@ -124,6 +124,29 @@ def test_driver_out_of_memory_is_typed_and_harmless(vulkan):
     assert vulkan.allocate(4, "u8").numpy().shape == (4,)
 
 
+def test_pipeline_that_fails_leaves_nothing_behind(vulkan, bundle, monkeypatch):
+    destroyed: list[str] = []
+    destroy = vulkan._logical.destroy
+
+    def counted(call: str, handle: Any) -> None:
+        destroyed.append(call)
+        destroy(call, handle)
+
+    monkeypatch.setattr(vulkan._logical, "destroy", counted)
+    real = vulkan.api.vk
+    vulkan.api.vk = Failing(real, "vkCreateComputePipelines", -13)
+    with pytest.raises(runtime.DriverError, match=r"kernel shift: .*VK_ERROR_UNKNOWN"):
+        vulkan.load(bundle, "shift")
+    vulkan.api.vk = real
+    assert sorted(destroyed) == [
+        "vkDestroyDescriptorSetLayout",
+        "vkDestroyDescriptorUpdateTemplate",
+        "vkDestroyPipelineLayout",
+        "vkDestroyShaderModule",
+    ]
+    vulkan.load(bundle, "shift")
+
+
 @pytest.mark.parametrize("hook", ["submit", "replay", "wait"])
 def test_injected_failures_of_the_null_device(opened, bundle, hook):
     device = opened("null")
@@ -186,6 +209,7 @@ def test_launches_are_not_added_on_a_dead_device(opened, bundle):
     kernel = device.load(bundle, "shift")
     y = device.upload(np.zeros(4, np.int32))
     recording = device.record()
-    with pytest.raises(runtime.StateError, match="closed"), recording:
-        device.close()
+    recording.__enter__()
+    device.close()
+    with pytest.raises(runtime.StateError, match="closed"):
         recording.launch(kernel, y, y)

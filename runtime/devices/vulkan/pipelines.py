@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,10 +49,16 @@ class PipelineMaker:
         self._check_subgroups(manifest)
         buffers, faults = sum(p.kind != "scalar" for p in manifest.params), bool(manifest.sites)
         kinds = [STORAGE] * buffers + [UNIFORM] + [STORAGE] * faults
-        set_layout = self._set_layout(kinds)
-        layout = self._layout(set_layout)
-        handle = self._pipeline(manifest, blob, layout)
-        template = self._template(kinds, set_layout)
+        destroy = self._logical.destroy
+        with ExitStack() as undo:  # what was made before a call that fails
+            set_layout = self._set_layout(kinds)
+            undo.callback(destroy, "vkDestroyDescriptorSetLayout", set_layout)
+            layout = self._layout(set_layout)
+            undo.callback(destroy, "vkDestroyPipelineLayout", layout)
+            template = self._template(kinds, set_layout)
+            undo.callback(destroy, "vkDestroyDescriptorUpdateTemplate", template)
+            handle = self._pipeline(manifest, blob, layout)
+            undo.pop_all()
         made = Pipeline(handle, layout, set_layout, template, buffers, faults)
         self._made.append(made)
         return made
