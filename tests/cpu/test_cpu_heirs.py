@@ -1,4 +1,4 @@
-"""What a loop with barriers carries on may take the place of what it carried in, if that is free."""
+"""What a loop with barriers carries on may take the place of what it carried in, if it is free."""
 
 from __future__ import annotations
 
