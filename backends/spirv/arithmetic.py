@@ -117,7 +117,9 @@ def divide(e: Emitter, op: Op) -> int:
 
 
 def builtin(e: Emitter, op: Op) -> int:
-    return _float_result(e, op, e.glsl(e.type(op.results[0].type), _GLSL_ANY[op.name], *e.operands(op)))
+    return _float_result(
+        e, op, e.glsl(e.type(op.results[0].type), _GLSL_ANY[op.name], *e.operands(op))
+    )
 
 
 def approximate(e: Emitter, op: Op) -> int:

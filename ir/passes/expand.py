@@ -108,12 +108,12 @@ class _Expander:
         they bring in values that the template has not seen."""
         for op in ops:
             operands = tuple([names[v.id] for v in op.operands])
-            regions = ()
+            regions: tuple[Region, ...] = ()
             if op.regions:
                 regions = tuple([self.copy_region(r, names, loc, args) for r in op.regions])
             new = Op(op.name, operands, self.copied(op.results, names), op.attrs, regions, loc)
             out.append(new)
-            if not any([v.id < args for v in op.operands]):
+            if all(v.id >= args for v in op.operands):
                 self.settled.append(new)
 
     def copied(self, values: tuple[Value, ...], names: dict[int, Value]) -> tuple[Value, ...]:

@@ -110,9 +110,10 @@ def _has_short(kernel: Kernel, trips: int) -> bool:
                 regions += op.regions
                 if op.name == "for":
                     low, high = (known.get(v.id) for v in op.operands[:2])
-                    if low is not None and high is not None:
-                        if const_value(high) - const_value(low) <= trips:
-                            return True
+                    if low is None or high is None:
+                        continue
+                    if const_value(high) - const_value(low) <= trips:
+                        return True
     return False
 
 

@@ -137,9 +137,7 @@ class _Vectorizer:
         key = (memory.id, form.terms, form.constant // width, bits, str(index.type))
         return key, form.constant % width
 
-    def load_groups(
-        self, ops: Sequence[tuple[int, Op]], width: int
-    ) -> list[dict[int, list[int]]]:
+    def load_groups(self, ops: Sequence[tuple[int, Op]], width: int) -> list[dict[int, list[int]]]:
         groups: dict[Key, dict[int, list[int]]] = {}
         versions: dict[int, int] = {}
         epoch = 0
@@ -171,9 +169,7 @@ class _Vectorizer:
             return self.aliasing.touched(op.operands[0].id)
         return None if op.name in SYNCS else ()
 
-    def store_groups(
-        self, ops: Sequence[tuple[int, Op]], width: int
-    ) -> Iterator[dict[int, int]]:
+    def store_groups(self, ops: Sequence[tuple[int, Op]], width: int) -> Iterator[dict[int, int]]:
         pending: dict[int, tuple[Key, dict[int, int]]] = {}
         for n, op in ops:
             if op.name == "store":
