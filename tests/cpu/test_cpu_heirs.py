@@ -1,4 +1,4 @@
-"""What a loop with barriers carries on may take the place of what it carried in, if it is free."""
+"""What a loop with barriers carries on takes the place of what it carried in, where it may."""
 
 from __future__ import annotations
 
