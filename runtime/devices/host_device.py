@@ -11,17 +11,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...ir.targets import Capabilities
+from ...ir.targets import Capabilities, Limits
 from ..device import Device
 from ..errors import DeviceTimeout, OutOfMemory, SubmissionFailed
 from ..faults import WORDS, Words
-from ..launch import Command
+from ..launch import MAX_GROUPS, Command
 from ..memory import GRANULE, Array
 from .executor import Executor, LaunchingStage, Stage
 from .host_memory import HostMemory, available_bytes, physical_bytes
 
 # The system is asked for its memory again after this many live bytes, or this time.
 _BUDGET_STEP, _BUDGET_SECONDS = 1 << 24, 0.05
+
+
+def host_limits(buffer_bytes: int) -> Limits:
+    """Limits of code that runs in this process: sizes that no machine reaches."""
+    return Limits(
+        workgroup_invocations=1 << 16,
+        workgroup_size=(1 << 16, 1 << 16, 1 << 16),
+        grid=(MAX_GROUPS, MAX_GROUPS, MAX_GROUPS),
+        shared_bytes=1 << 24,
+        buffer_bytes=buffer_bytes,
+        binding_bytes=buffer_bytes,
+        buffers=1 << 10,
+    )
 
 
 @dataclass(slots=True)

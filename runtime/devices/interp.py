@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.targets import FEATURES, Capabilities, Limits
+from ...ir.targets import FEATURES, Capabilities
 from ..bundle import Artifact
 from ..errors import ArtifactCorrupt, GristmillError
-from ..launch import MAX_GROUPS, Command
-from .host_device import HostDevice
+from ..launch import Command
+from .host_device import HostDevice, host_limits
 
 if TYPE_CHECKING:
     from ...ir.core import Kernel
@@ -36,21 +36,12 @@ class KernelProblem(GristmillError):  # noqa: N818 (as KernelFault)
 
 
 def _capabilities(spec: str) -> Capabilities:
-    limits = Limits(
-        workgroup_invocations=1 << 16,
-        workgroup_size=(1 << 16, 1 << 16, 1 << 16),
-        grid=(MAX_GROUPS, MAX_GROUPS, MAX_GROUPS),
-        shared_bytes=1 << 24,
-        buffer_bytes=1 << 40,
-        binding_bytes=1 << 40,
-        buffers=1 << 10,
-    )
     return Capabilities(
         device=spec,
         name="interpreter of kernel IR",
         driver=f"numpy {np.__version__}",
         targets=("interp-kir",),
-        limits=limits,
+        limits=host_limits(1 << 40),
         features=frozenset(FEATURES),
         subgroup_sizes=(1, 2, 4, 8, 16, 32, 64, 128),
     )

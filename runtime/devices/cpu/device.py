@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from ....ir.replay_abi import KERNEL, SPECIALIZATION
-from ....ir.targets import Capabilities, Limits
+from ....ir.targets import Capabilities
 from ...bundle import Artifact, Bundle
 from ...device import entry
 from ...errors import ArgumentError
-from ...launch import MAX_GROUPS, Command, LoadedKernel
+from ...launch import Command, LoadedKernel
 from ...memory import GRANULE, is_size
-from ..host_device import HostDevice, Recorded
+from ..host_device import HostDevice, Recorded, host_limits
 from .level import model_name, targets
 from .library import Library
 from .replay import ReplayLoop, ReplayStage, can_replay
@@ -30,21 +30,12 @@ FEATURES = (
 
 def _capabilities(spec: str) -> Capabilities:
     """What the emitted code can do anywhere: types and sizes that hardware lacks are lowered."""
-    limits = Limits(
-        workgroup_invocations=1 << 16,
-        workgroup_size=(1 << 16, 1 << 16, 1 << 16),
-        grid=(MAX_GROUPS, MAX_GROUPS, MAX_GROUPS),
-        shared_bytes=1 << 24,
-        buffer_bytes=1 << 46,
-        binding_bytes=1 << 46,
-        buffers=1 << 10,
-    )
     return Capabilities(
         device=spec,
         name=model_name(),
         driver=f"gristmill, {os.confstr('CS_GNU_LIBC_VERSION')}",
         targets=targets(),
-        limits=limits,
+        limits=host_limits(1 << 46),
         features=frozenset(FEATURES.split()),
         subgroup_sizes=(1, 2, 4, 8, 16, 32, 64, 128),
         offset_alignment=GRANULE,
