@@ -55,6 +55,16 @@ def _finish(rw: Rewriter, op: Op, regions: tuple[Region, ...]) -> None:
     rw.out.append(op)
 
 
+def _finish_arms(rw: Rewriter, op: Op, arms: tuple[Region, ...]) -> bool:
+    """Put an if or switch with its new arms; True where none of them yields, so that control does
+    not come by here: the op then has no results."""
+    ended = all(arm.terminator.name != "yield" for arm in arms)
+    if ended and op.results:
+        op = Op(op.name, op.operands, (), op.attrs, op.regions, op.loc)
+    _finish(rw, op, arms)
+    return ended
+
+
 def _if(rw: Rewriter, op: Op) -> bool:
     condition = op.operands[0]
     bits = rw.known.get(condition.id)
@@ -87,8 +97,7 @@ def _if_arms(rw: Rewriter, op: Op, key: tuple[Region, ...]) -> bool:
         if _arms_to_selects(rw, op, then, other):
             return False
         _same_results(rw, op, then, other)
-    _finish(rw, op, (then, other))
-    return then.terminator.name != "yield" and other.terminator.name != "yield"
+    return _finish_arms(rw, op, (then, other))
 
 
 def _assume(rw: Rewriter, value: Value, truth: bool) -> tuple[Value, ...]:
@@ -154,8 +163,7 @@ def _switch(rw: Rewriter, op: Op) -> bool:
     if merger and state:
         merger.restore(state)
         merger.clobber_regions(op.regions)
-    _finish(rw, op, tuple(new))
-    return all(arm.terminator.name != "yield" for arm in new)
+    return _finish_arms(rw, op, tuple(new))
 
 
 def _for(rw: Rewriter, op: Op) -> bool:

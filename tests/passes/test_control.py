@@ -243,3 +243,16 @@ def test_a_load_does_not_leave_a_loop_that_its_own_loop_may_skip() -> None:
     kernel = text_kernel(body, [*X, "y f32 read"])
     after = same(kernel, [Licm()], [*x8(), np.ones(1, np.float32)])  # y[4] is out of bounds
     assert "load" not in outside(after)
+
+
+def test_an_if_whose_arms_all_come_to_leave_has_no_results(monkeypatch) -> None:
+    monkeypatch.setenv("GRISTMILL_VERIFY", "1")
+    kernel = text_kernel(
+        f"{I}%2 = const true : bool\n%3 = const 4 : i32\n%4 = lt %i.1, %3 : bool\n"
+        "%5 = if %4 : i32 {\nif %2 {\nreturn\n} else {\nyield\n}\nyield %i.1\n"
+        "} else {\nreturn\n}\n"
+        "%6 = convert %5 : f32\nstore %x.0, %5, %6\nreturn\n",
+        X,
+    )
+    after = same(kernel, [Simplify()], x8(), (8, 1, 1))
+    assert all(not op.results for op in walk(after.body) if op.name == "if")
