@@ -60,18 +60,15 @@ def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, STAGE, TX, TY
     """tile = source[row0 : row0 + HEIGHT, col0 : col0 + WIDTH], zero outside rows x cols."""
     lid = local_id(1) * TX + local_id(0)
     inside = row0 + HEIGHT <= rows and col0 + WIDTH <= cols
-    for step in static_range(ceil_div(HEIGHT * WIDTH, TX * TY)):
+    for step in range(ceil_div(HEIGHT * WIDTH, TX * TY)):
         at = lid + step * (TX * TY)
         row = at // WIDTH
         col = at % WIDTH
         if HEIGHT * WIDTH % (TX * TY) == 0 or row < HEIGHT:
-            if inside:
-                tile[row, col] = convert(source[(row0 + row) * cols + col0 + col], STAGE)
-            else:
-                value = convert(0, STAGE)
-                if row0 + row < rows and col0 + col < cols:
-                    value = convert(source[(row0 + row) * cols + col0 + col], STAGE)
-                tile[row, col] = value
+            value = convert(0, STAGE)
+            if inside or (row0 + row < rows and col0 + col < cols):
+                value = convert(source[(row0 + row) * cols + col0 + col], STAGE)
+            tile[row, col] = value
 
 
 @device
@@ -140,17 +137,16 @@ def direct(a, b, c, m, n, k, OUT, EPILOGUE, DOWN, TX, TY, TM, TN):
                     at = (top + i) * width + column
                     store_vector(c, at, convert(EPILOGUE(acc[i]), OUT))
     else:
-        sums = registers(f32, (TM, TN), 0)
-        for kk in range(k):
-            for i in static_range(TM):
-                up = convert(a[min(top + i, m - 1) * k + kk], f32)
+        for row in range(top, min(top + TM, m)):
+            sums = registers(f32, TN, 0)
+            for kk in range(k):
+                up = convert(a[row * k + kk], f32)
                 for j in static_range(TN):
                     right = convert(b[kk * n + min(left + j, n - 1)], f32)
-                    sums[i, j] = fma(up, right, sums[i, j])
-        for i in static_range(TM):
+                    sums[j] = fma(up, right, sums[j])
             for j in static_range(TN):
-                if top + i < m and left + j < n:
-                    c[(top + i) * n + left + j] = convert(EPILOGUE(sums[i, j]), OUT)
+                if left + j < n:
+                    c[row * n + left + j] = convert(EPILOGUE(sums[j]), OUT)
 
 
 @kernel(
