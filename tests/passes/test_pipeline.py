@@ -144,9 +144,9 @@ def test_deep_nesting_goes_through() -> None:
 
 
 def _seconds(kernel: Kernel) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     run(kernel, standard(VULKAN))
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def test_a_kernel_of_150_ops_takes_a_few_milliseconds() -> None:
