@@ -16,6 +16,7 @@ from ..core import Attr, Kernel, Loc, Op, Param, Region, Value
 from ..dtypes import DType, Type, VectorType, element_of, f32, i32, with_element
 from .dce import Dce
 from .effects import free_number, names, op_names
+from .lower_nan import keep_nans
 from .lowerings import LOWERINGS, Context
 from .simplify import Simplify
 from .support import OPTIONAL, Support
@@ -185,7 +186,8 @@ def _lower(c: Context, name: str, args: tuple[Value, ...], result: Type) -> Valu
         return lowering(c, *args)
     from ..maths import expand
 
-    return expand(c.b, name, args, fused=c.support.has("fma", first))
+    value = expand(c.b, name, args, fused=c.support.has("fma", first))
+    return value if c.support.keeps_nan else keep_nans(c, name, args, value)
 
 
 def _lower_or_keep(c: Context, name: str, args: tuple[Value, ...], result: Type) -> Value:

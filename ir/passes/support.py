@@ -33,6 +33,7 @@ class Support:
     native: the ops of `OPTIONAL` that the target has, as `op` (for every type of `arithmetic`)
     or `op:type` for one element type.
     max_lanes: the longest vector, 4 or 8. subgroup_vectors: subgroup ops take vectors.
+    keeps_nan: comparisons and selections see NaNs; without it, `isnan` must be native.
     """
 
     arithmetic: frozenset[str] = ALL
@@ -40,6 +41,7 @@ class Support:
     native: frozenset[str] = OPTIONAL
     max_lanes: int = 8
     subgroup_vectors: bool = True
+    keeps_nan: bool = True
 
     def __post_init__(self) -> None:
         odd = sorted({n.partition(":")[0] for n in self.native} - OPTIONAL)
