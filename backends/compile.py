@@ -7,6 +7,8 @@ state between calls and never writes a file; the build calls it through the work
 A backend is a package `backends.<name>` whose module `emit` has
     emit(kernel: Kernel, arch: str, options: Options) -> Emitted
     digest_inputs() -> tuple[str, ...]     versions of the outside tools as they tell them
+    SHARED_BYTES, INVOCATIONS              most workgroup memory and invocations of a workgroup
+                                           that any device of the target has; None: no limit
 and, where it can judge its output,
     validate(blob, arch, kernel, options)  CompileError for a wrong artifact
 The build's keys hold the versions of the packages that configs/toolchain.yaml lists.
@@ -23,6 +25,7 @@ from typing import Any
 from ..ir.core import Kernel, Loc
 from ..ir.targets import Target
 from ..ir.text import parse_kernel
+from ..ir.verify import VerifyError, check_limits
 from ..store.manifest import Manifest, ParamInfo
 
 
@@ -72,7 +75,12 @@ def compile_kernel(
     """
     kernel = parse_kernel(text, file)
     parsed = Target.parse(target)
-    emitted: Emitted = backend(parsed.backend).emit(kernel, parsed.arch, options)
+    module = backend(parsed.backend)
+    try:
+        check_limits(kernel, module.SHARED_BYTES, module.INVOCATIONS)
+    except VerifyError as error:
+        raise CompileError(kernel.name, target, error.message, error.loc) from error
+    emitted: Emitted = module.emit(kernel, parsed.arch, options)
     return emitted.blob, _manifest(kernel, target, options, emitted, key)
 
 

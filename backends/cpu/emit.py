@@ -22,6 +22,9 @@ from .arch import ARCHS, Arch
 from .kernel import lanes_for, write_kernel
 from .lowering import LoweringError
 
+SHARED_BYTES = 1 << 24  # of the host's memory, so a bound against mistakes only
+INVOCATIONS = 1 << 16
+
 _NATIVE = frozenset(
     (
         *(

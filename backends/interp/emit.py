@@ -6,6 +6,9 @@ from ...ir.core import Kernel
 from ...ir.text import print_kernel
 from ..compile import Emitted, Options
 
+SHARED_BYTES = None  # no limits of its own
+INVOCATIONS = None
+
 
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The text form of the kernel; every kernel is supported."""

@@ -33,6 +33,9 @@ from .validate import InvalidModuleError, check, instruction_offsets, validator_
 
 __all__ = ["digest_inputs", "emit", "validate"]
 
+SHARED_BYTES = 64 << 10  # what the largest Vulkan devices have; many have 32 KiB
+INVOCATIONS = 1024
+
 _PURE: dict[str, Callable[[Emitter, Op], int]] = {
     **arithmetic.LOWERINGS,
     **conversions.LOWERINGS,
