@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     _bundle(check)
     _kernels(check)
     check.add_argument("--json", action="store_true", help="the results as JSON")
-    check.add_argument("--seed", type=int, help="repeat the inputs of an earlier check")
+    check.add_argument("--seed", type=_natural, help="repeat the inputs of an earlier check")
     check.add_argument("--no-refusals", action="store_true", help="a refused kernel is a failure")
 
     bench = commands.add_parser("bench", help="time kernels beside numpy, in one run")
@@ -42,14 +42,30 @@ def parser() -> argparse.ArgumentParser:
     _bundle(bench)
     _kernels(bench)
     bench.add_argument("--json", action="store_true", help="the results as JSON")
-    bench.add_argument("--seconds", type=float, default=1.0, help="time for each row")
+    bench.add_argument("--seconds", type=_seconds, default=1.0, help="time for each row")
 
     demo = commands.add_parser("demo", help="nearest words in a real embedding table")
     demo.add_argument("words", nargs="+", help="words to look up")
     demo.add_argument("--device", help="a device by name (else the best one)")
-    demo.add_argument("--count", type=int, default=8, help="neighbours to show")
+    demo.add_argument("--count", type=_natural, default=8, help="neighbours to show")
     _bundle(demo)
     return top
+
+
+def _natural(word: str) -> int:
+    """An int of at least 0."""
+    number = int(word)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"expected at least 0, got {word}")
+    return number
+
+
+def _seconds(word: str) -> float:
+    """A time that ends."""
+    number = float(word)
+    if not 0 <= number <= 86400:
+        raise argparse.ArgumentTypeError(f"expected 0 to 86400 seconds, got {word}")
+    return number
 
 
 def _bundle(command: argparse.ArgumentParser) -> None:
@@ -97,7 +113,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
     try:
         status = run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by who called
+            sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,6 @@
 """The kernel language: a typed subset of Python, traced from the AST to kernel IR.
 
+from __future__ import annotations  # types may name constexprs, such as T
 from gristmill.ir.lang import *
 
 @kernel(workgroup=lambda: BLOCK, grid=lambda: ceil_div(len(y), BLOCK))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gristmill.cli.check import Result, _closing
 from gristmill.cli.main import main
 from gristmill.cli.table import milliseconds, table
 from gristmill.store.bundle import Entry, write_bundle
@@ -172,3 +173,27 @@ def test_a_table_is_aligned() -> None:
         "250 ms",
         "3000 ms",
     ]
+
+
+@pytest.mark.parametrize(
+    "words", ["check --seed -1", "bench --seconds nan", "bench --seconds inf", "demo x --count -1"]
+)
+def test_a_number_out_of_range_is_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(shlex.split(words))
+    assert stopped.value.code == 2
+    assert "expected" in capsys.readouterr().err
+
+
+def test_a_closed_output_is_no_traceback(bundle: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -c 'from gristmill.cli.main import main; main()'"
+    done = subprocess.run(
+        f"{command} inspect {bundle} >&-", shell=True, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_kernels_that_are_all_wrong_are_counted() -> None:
+    result = Result("k", "f32", "wrong", cases=1)
+    assert _closing([result, result], 7) == "2 wrong (seed 7)"
+    assert "nothing was checked" in _closing([Result("k", "f32", "refused")], 7)
