@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import SCons.Util
 
 from gristmill.backends.compile import CompileError
 from gristmill.backends.steps import compile_step, site_lines, site_places, source_error
@@ -39,6 +40,37 @@ def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: steps
     with pytest.raises(steps.StepError, match="edited while it was used"):
         shop.answer("0" * 64, ("out",), "trace", make)
     assert shop.store.get("0" * 64) is None
+
+
+class Source:
+    """A file node with the signature that the build's decisions were taken by."""
+
+    def __init__(self, path: Path, seen: bytes) -> None:
+        self.path, self.seen = path, seen
+
+    def get_abspath(self) -> str:
+        return str(self.path)
+
+    def get_csig(self) -> str:
+        return str(SCons.Util.hash_signature(self.seen))
+
+
+def test_a_source_edited_before_it_is_read_is_refused(shop: steps.Workshop, tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_bytes(b"new")
+    with pytest.raises(steps.StepError, match="edited while it was being built"):
+        shop.read(Source(file, b"old"))
+    assert shop.read(Source(file, b"new")) == b"new"
+
+
+def test_a_source_edited_after_it_was_read_stays_as_it_was(
+    shop: steps.Workshop, tmp_path: Path
+) -> None:
+    file = tmp_path / "k.py"
+    file.write_bytes(b"old")
+    assert shop.read(Source(file, b"old")) == b"old"
+    file.write_bytes(b"new")
+    assert shop.read(Source(file, b"old")) == b"old"
 
 
 def test_an_entry_with_other_outputs_is_made_again(shop: steps.Workshop) -> None:
