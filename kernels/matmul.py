@@ -59,14 +59,18 @@ def relu(value):
 def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, STAGE, TX, TY):
     """tile = source[row0 : row0 + HEIGHT, col0 : col0 + WIDTH], zero outside rows x cols."""
     lid = local_id(1) * TX + local_id(0)
-    inside = row0 + HEIGHT <= rows and col0 + WIDTH <= cols
-    for step in range(ceil_div(HEIGHT * WIDTH, TX * TY)):
-        at = lid + step * (TX * TY)
-        row = at // WIDTH
-        col = at % WIDTH
-        if HEIGHT * WIDTH % (TX * TY) == 0 or row < HEIGHT:
+    if row0 + HEIGHT <= rows and col0 + WIDTH <= cols:
+        for step in range(ceil_div(HEIGHT * WIDTH, TX * TY)):
+            at = lid + step * (TX * TY)
+            if HEIGHT * WIDTH % (TX * TY) == 0 or at < HEIGHT * WIDTH:
+                value = source[(row0 + at // WIDTH) * cols + col0 + at % WIDTH]
+                tile[at // WIDTH, at % WIDTH] = convert(value, STAGE)
+    else:
+        for at in range(lid, HEIGHT * WIDTH, TX * TY):
+            row = at // WIDTH
+            col = at % WIDTH
             value = convert(0, STAGE)
-            if inside or (row0 + row < rows and col0 + col < cols):
+            if row0 + row < rows and col0 + col < cols:
                 value = convert(source[(row0 + row) * cols + col0 + col], STAGE)
             tile[row, col] = value
 

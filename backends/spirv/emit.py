@@ -98,9 +98,11 @@ def validate(
 def prepare(kernel: Kernel, options: Options) -> Kernel:
     """The kernel after the passes of this target."""
     from ...ir import passes
+    from ...ir.passes.unroll import Unroll
     from .support import support
 
-    steps = passes.standard(support(kernel), checks=options.checks, renumber=False)
+    unroll = Unroll(max_trips=4, budget=48)  # drivers do it themselves
+    steps = passes.standard(support(kernel), checks=options.checks, unroll=unroll, renumber=False)
     return passes.run(kernel, steps)
 
 
