@@ -13,6 +13,7 @@ import importlib
 import json
 import linecache
 import sys
+import traceback
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+from ..ir.lang.diagnostics import Diagnostic
 from ..ir.text import line_locs, print_kernel
 
 PACKAGE = "gristmill.kernels"
@@ -64,9 +66,29 @@ def load(sources: Mapping[str, bytes], module: str) -> types.ModuleType:
         state.update(b"%s %d\n" % (name.encode(), len(sources[name])) + sources[name])
     key = (state.hexdigest(), module)
     if key not in _loaded:
-        with _kernels_from(sources):
-            _loaded[key] = importlib.import_module(f"{PACKAGE}.{module}")
+        try:
+            with _kernels_from(sources):
+                _loaded[key] = importlib.import_module(f"{PACKAGE}.{module}")
+        except Diagnostic:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _import_error(error, sources) from error
     return _loaded[key]
+
+
+def _import_error(error: BaseException, sources: Mapping[str, bytes]) -> TraceError:
+    """What a file of kernels raises when it runs, with the last of its lines that led there."""
+    places = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        places.append((str(error.filename), error.lineno))
+    file, line = next((p for p in reversed(places) if p[0] in sources), (next(iter(sources)), 1))
+    text = f"{file}:{line}: {type(error).__name__}: {getattr(error, 'msg', None) or error}"
+    if isinstance(error, NameError) and b"from __future__ import annotations" not in sources[file]:
+        text += (
+            "; begin the file with `from __future__ import annotations`, "
+            "so that types may name constexprs"
+        )
+    return TraceError(text)
 
 
 @contextmanager

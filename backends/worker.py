@@ -40,6 +40,8 @@ def _outcome(message: bytes) -> bytes:
     try:
         function, args = pickle.loads(message)
         return pickle.dumps((True, _resolve(function)(*args)))
+    except SystemExit as error:
+        return _failure(RuntimeError(f"sys.exit({error.code!r}) was called"))
     except Exception as error:
         return _failure(error)
 

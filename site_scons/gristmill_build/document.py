@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -90,6 +91,8 @@ class Node:
         value = _CONSTRUCTOR.construct_object(self.node)
         if not isinstance(value, str | int | float | bool):
             self.fail(f"expected text, a number, true or false, got {self._kind()}")
+        if isinstance(value, float) and not math.isfinite(value):
+            self.fail(f"expected a finite number, got {value}")
         return value
 
     def constexpr(self) -> Any:
@@ -119,6 +122,8 @@ def read(path: Path, name: str) -> Node:
         raise ConfigError(f"{name}: no such file") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name}: not UTF-8 text ({error.reason})") from None
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot be read: {error.strerror or error}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = mark.line + 1 if mark else 1

@@ -35,6 +35,9 @@ def imported_modules(root: Path, path: str) -> tuple[str, ...]:
         tree = ast.parse((root / path).read_bytes())
     except SyntaxError as error:
         raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path}: cannot be read: {reason}") from None
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):

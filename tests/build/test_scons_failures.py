@@ -199,6 +199,11 @@ def test_a_misspelt_word_is_refused_with_the_nearest_right_one(
             "configs/kernels/shift.yaml:1: module: there is no kernels/toi.py; did you mean 'toy'?",
         ),
         ("configs/kernels/shift.yaml", "module: [\n", "configs/kernels/shift.yaml:2: not YAML"),
+        (
+            "configs/kernels/shift.yaml",
+            "module: toy\nspecializations: {plain: {A: [1, .nan]}}\n",
+            "configs/kernels/shift.yaml:2: specializations.plain.A[1]: expected a finite number",
+        ),
         ("configs/kernels/shift.yaml", "", "configs/kernels/shift.yaml:1: the file is empty"),
         ("configs/kernels/shift.yaml", "module: toy\nmodule: toy\n", "stands here twice"),
         (
@@ -229,6 +234,16 @@ def test_a_kernel_that_is_no_python_is_refused_with_its_line(project: Project) -
     run = project.scons()
     assert run.status == 2
     assert "kernels/shared.py:3: " in run.err
+    assert len(run.err.strip().splitlines()) == 1, run.err
+
+
+def test_a_folder_in_the_place_of_a_file_is_one_line(project: Project) -> None:
+    project.path("configs/kernels/shift.yaml").unlink()
+    project.path("configs/kernels/shift.yaml").mkdir()
+    run = project.scons()
+    assert run.status == 2
+    assert "configs/kernels/shift.yaml: cannot be read: Is a directory" in run.err
+    assert len(run.err.strip().splitlines()) == 1, run.err
 
 
 def test_a_missing_kernel_names_those_that_exist(project: Project) -> None:

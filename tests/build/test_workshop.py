@@ -9,6 +9,7 @@ import SCons.Util
 
 from gristmill.backends.compile import CompileError
 from gristmill.backends.steps import compile_step, site_lines, site_places, source_error
+from gristmill.backends.trace import TraceError, load
 from gristmill.ir.core import Loc
 from gristmill.store.local import LocalStore
 from gristmill.store.manifest import Manifest
@@ -77,6 +78,34 @@ def test_an_entry_with_other_outputs_is_made_again(shop: steps.Workshop) -> None
     shop.compiler("trace")
     shop.store.put("0" * 64, {"old": b""})
     assert shop.answer("0" * 64, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
+
+
+ANNOTATION = """\
+from gristmill.ir.lang import *
+
+@kernel(workgroup=lambda: 1)
+def k(x: Read[T], *, T): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("toy", "shared", "said"),
+    [
+        ("from .shared import f\nf()\n", "def f():\n    1 / 0\n", "kernels/shared.py:2: ZeroDiv"),
+        ("from .shared import f\n", "f = 1\nraise SystemExit(3)\n", "kernels/shared.py:2: SystemE"),
+        ("from .shared import f\n", "def f(:\n", "kernels/shared.py:1: SyntaxError: invalid"),
+        ("from .absent import f\n", "", "kernels/toy.py:1: ModuleNotFoundError: No module named"),
+        (ANNOTATION, "", "kernels/toy.py:4: NameError: name 'T' is not defined; begin the file wi"),
+    ],
+)
+def test_a_kernel_file_that_cannot_run_is_named_with_its_line(
+    toy: str, shared: str, said: str
+) -> None:
+    sources = {"kernels/toy.py": toy.encode(), "kernels/shared.py": shared.encode()}
+    with pytest.raises(TraceError) as caught:
+        load(sources, "toy")
+    assert str(caught.value).startswith(said)
+    assert "verbose=1" not in steps.one_line(caught.value)
 
 
 def test_an_error_in_an_emitter_names_the_line_of_the_kernel() -> None:
