@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from gristmill import runtime
+from gristmill.ir.dtypes import DTYPES
 from gristmill.runtime.devices.null import capabilities
+from gristmill.runtime.memory import scalar_value_bits
 
 
 @pytest.fixture
@@ -274,3 +276,15 @@ def test_things_of_another_kind(device, bundle, saxpy):
             use()
     with pytest.raises(runtime.ArgumentError, match="would become infinite"):
         saxpy(floats(4), floats(4), np.longdouble("1e4000"))
+
+
+@pytest.mark.parametrize("name", ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"])
+def test_the_ends_of_a_range_belong_to_it(name):
+    dtype = DTYPES[name]
+    mask = (1 << dtype.bits) - 1
+    for value in (dtype.min, dtype.max):
+        assert scalar_value_bits(value, dtype, "") == value & mask
+        assert scalar_value_bits(dtype.storage.type(value), dtype, "") == value & mask
+    for value in (dtype.min - 1, dtype.max + 1):
+        with pytest.raises(runtime.ArgumentError, match="value outside"):
+            scalar_value_bits(value, dtype, "")
