@@ -165,3 +165,15 @@ def test_a_pass_that_changes_nothing_returns_its_kernel() -> None:
     body = I + "%2 = load %x.0, %i.1 : f32\n%3 = neg %2 : f32\nstore %x.0, %i.1, %3\nreturn\n"
     kernel = text_kernel(body, ["x f32 readwrite"])
     assert all(p(kernel) is kernel for p in (Cse(), Dce(), Renumber()))
+
+
+@pytest.mark.parametrize("scope", ["workgroup", "device"])
+def test_a_fence_stays(scope: str) -> None:
+    body = I + (
+        "%2 = load %x.0, %i.1 : f32\n"
+        f'fence {{order="acq_rel", scope="{scope}"}}\n'
+        "store %x.0, %i.1, %2\nreturn\n"
+    )
+    kernel = text_kernel(body, ["x f32 readwrite"])
+    assert count(run(kernel, [Dce()]), "fence") == 1
+    assert count(run(kernel, [Cse(), Dce(), Renumber()]), "fence") == 1

@@ -269,9 +269,20 @@ def test_a_barrier_orders_buffers_only_where_they_are_shared() -> None:
     assert "Coherent" in disassembly(emitted(shared))
 
 
-def barrier_semantics(k: Kernel) -> int:
+@pytest.mark.parametrize(("order", "bits"), [("acquire", 2), ("release", 4), ("acq_rel", 8)])
+def test_a_fence_orders_buffers_and_what_the_workgroup_shares(order: str, bits: int) -> None:
+    """0x40: buffers, 0x100: workgroup memory, where the kernel has any."""
+    fence = f'fence {{order="{order}", scope="workgroup"}}'
+    body = f"%2 = local_id {{dim=0}} : i32\n%3 = load %0, %2 : f32\n{fence}\nstore %1, %2, %3"
+    params = "x: f32 buffer read, y: f32 buffer write"
+    assert barrier_semantics(kernel(params, f"{body}\nreturn"), "OpMemoryBarrier") == 0x40 | bits
+    shared = f'%4 = alloc {{name="t"}} : workgroup<f32,32>\n{body}\nstore %4, %2, %3\nreturn'
+    assert barrier_semantics(kernel(params, shared), "OpMemoryBarrier") == 0x140 | bits
+
+
+def barrier_semantics(k: Kernel, op: str = "OpControlBarrier") -> int:
     text = disassembly(emitted(k))
-    (line,) = [s for s in text.split("\n") if "OpControlBarrier" in s]
+    (line,) = [s for s in text.split("\n") if op in s]
     name = line.split()[-1]
     (constant,) = [s for s in text.split("\n") if s.strip().startswith(f"{name} = OpConstant ")]
     return int(constant.split()[-1])
