@@ -113,8 +113,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
     try:
         status = run(arguments)
-        if sys.stdout is not None:  # closed by who called
-            sys.stdout.flush()
+        print(end="", flush=True)  # which takes an output that the caller closed
         return status
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
