@@ -29,7 +29,10 @@ def cast(
 ):
     """y = x as U: floats round to nearest even, float to integer truncates and saturates."""
     i = global_id(0)
-    if VEC > 1 and (i + 1) * VEC <= len(y):
+    if VEC == 1:
+        if i < len(y):
+            y[i] = convert(x[i], U)
+    elif (i + 1) * VEC <= len(y):
         store_vector(y, i, convert(load_vector(x, i, VEC), U))
     else:
         for k in range(i * VEC, min(i * VEC + VEC, len(y))):

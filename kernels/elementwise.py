@@ -54,7 +54,10 @@ from .family import (
 def saxpy(x: Read[T], y: ReadWrite[T], a: T, *, T: DType = f32, BLOCK: int = 256, VEC: int = 1):
     """y = a * x + y, two roundings."""
     i = global_id(0)
-    if VEC > 1 and (i + 1) * VEC <= len(y):
+    if VEC == 1:
+        if i < len(y):
+            y[i] = a * x[i] + y[i]
+    elif (i + 1) * VEC <= len(y):
         store_vector(y, i, a * load_vector(x, i, VEC) + load_vector(y, i, VEC))
     else:
         for k in range(i * VEC, min(i * VEC + VEC, len(y))):
@@ -74,7 +77,10 @@ def unary(
 ):
     """y = OP(x), computed in C and rounded to T once."""
     i = global_id(0)
-    if VEC > 1 and (i + 1) * VEC <= len(y):
+    if VEC == 1:
+        if i < len(y):
+            y[i] = convert(OP(convert(x[i], C)), T)
+    elif (i + 1) * VEC <= len(y):
         store_vector(y, i, convert(OP(convert(load_vector(x, i, VEC), C)), T))
     else:
         for k in range(i * VEC, min(i * VEC + VEC, len(y))):
@@ -95,7 +101,10 @@ def binary(
 ):
     """y = OP(a, b), computed in C and rounded to T once."""
     i = global_id(0)
-    if VEC > 1 and (i + 1) * VEC <= len(y):
+    if VEC == 1:
+        if i < len(y):
+            y[i] = convert(OP(convert(a[i], C), convert(b[i], C)), T)
+    elif (i + 1) * VEC <= len(y):
         first = convert(load_vector(a, i, VEC), C)
         second = convert(load_vector(b, i, VEC), C)
         store_vector(y, i, convert(OP(first, second), T))
