@@ -52,6 +52,8 @@ def check(arguments: argparse.Namespace) -> int:
     seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
     results = []
     with runtime.open_device(arguments.device) as device:
+        if device.capabilities.device == "null":
+            raise CommandError("the null device computes nothing: there is nothing to check")
         head = f"{device.capabilities.device}: {device.capabilities.name}"
         live = not arguments.json and sys.stderr.isatty()
         for kernel, specialization in wanted:

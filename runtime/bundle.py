@@ -223,9 +223,10 @@ def open_bundle(path: str | Path) -> Bundle:
         file = file / INDEX
     try:
         text = file.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        reason = getattr(error, "strerror", None) or error
         raise ArtifactMissing(
-            f"no bundle: {error.strerror or error}", where=str(file), do="build it with scons"
+            f"no bundle: {reason}", where=str(file), do="build it with scons"
         ) from error
     try:
         data = json.loads(text)

@@ -135,6 +135,18 @@ def test_an_empty_bundle_has_nothing_to_check(
     assert "nothing was checked" in capsys.readouterr().out
 
 
+def test_the_null_device_has_nothing_to_check(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "null", "--bundle", str(bundle)]) == 2
+    assert "computes nothing" in capsys.readouterr().err
+
+
+def test_a_bundle_path_with_a_nul_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "interp", "--bundle", "a\0b"]) == 2
+    assert "no bundle" in capsys.readouterr().err
+
+
 def test_devices_lists_every_driver(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["devices", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
