@@ -56,7 +56,7 @@ def _failure(error: Exception) -> bytes:
     try:
         message = pickle.dumps((False, error))
         pickle.loads(message)  # some exceptions travel only one way
-    except Exception:
+    except Exception:  # whatever a foreign exception's own pickling raises
         text = "".join(traceback.format_exception(error))
         return pickle.dumps((False, RuntimeError(f"in a compiler process:\n{text}")))
     return message

@@ -218,8 +218,7 @@ _INSTEAD: dict[type[ast.expr], str] = {
 
 
 def unsupported(t: Tracer, node: ast.expr) -> NoReturn:
-    name = NAMES.get(type(node), type(node).__name__)
-    t.fail(node, f"{name} is not supported in a kernel{_INSTEAD.get(type(node), '')}")
+    t.refuse_construct(node, NAMES, _INSTEAD)
 
 
 EXPRESSIONS: dict[type[ast.expr], Callable[..., Entry]] = {

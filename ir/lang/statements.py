@@ -69,7 +69,7 @@ def guard(t: Tracer, node: ast.AST, flag: Slot, rest: Callable[[], None]) -> Non
 def statement(t: Tracer, node: ast.stmt) -> None:
     handler = STATEMENTS.get(type(node))
     if handler is None:
-        unsupported(t, node)
+        t.refuse_construct(node, NAMES, _INSTEAD)
     else:
         handler(t, node)
 
@@ -166,11 +166,6 @@ _INSTEAD: dict[type[ast.stmt], str] = {
     ast.Raise: "; use assert, which records a fault",
     ast.Try: "; a kernel raises nothing",
 }
-
-
-def unsupported(t: Tracer, node: ast.stmt) -> None:
-    name = NAMES.get(type(node), type(node).__name__)
-    t.fail(node, f"{name} is not supported in a kernel{_INSTEAD.get(type(node), '')}")
 
 
 STATEMENTS: dict[type[ast.stmt], Callable[..., None]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -129,6 +129,13 @@ class Tracer:
 
     def loc(self, node: ast.AST) -> Loc:
         return self.frame.pinned or self.frame.source.loc(node)
+
+    def refuse_construct(
+        self, node: ast.AST, names: Mapping[Any, str], instead: Mapping[Any, str]
+    ) -> NoReturn:
+        """Fail at a Python construct that kernels do not have, with what to write instead."""
+        name = names.get(type(node), type(node).__name__)
+        self.fail(node, f"{name} is not supported in a kernel{instead.get(type(node), '')}")
 
     def fail(self, node: ast.AST, message: str, notes: tuple[Note, ...] = ()) -> NoReturn:
         """Raise the Diagnostic of a node, with the calls that led to it."""

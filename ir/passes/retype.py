@@ -7,6 +7,7 @@ no changed type stays the object that it was.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from ..builder import Builder
@@ -17,7 +18,7 @@ from .effects import free_number
 _TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
 
 
-class Retyper:
+class Retyper(ABC):
     """One walk over one kernel. `parts`: from an old value number to what stands for it."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -25,13 +26,13 @@ class Retyper:
         self.parts: dict[int, tuple[Value, ...]] = {}
         self.b = Builder(free_number(kernel))
 
+    @abstractmethod
     def types(self, t: Type) -> tuple[Type, ...] | None:
         """What stands for a value of type `t`; None where the type stays."""
-        raise NotImplementedError
 
+    @abstractmethod
     def translate(self, op: Op) -> None:
         """Rebuild an op without regions of which an operand or result changes its type."""
-        raise NotImplementedError
 
     def arguments(self, args: tuple[Value, ...]) -> tuple[Value, ...]:
         """New values for the kernel's own arguments; may emit the first ops of the body."""

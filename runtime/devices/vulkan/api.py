@@ -85,7 +85,7 @@ class Api:
         """A pointer of either cffi object as `void *` of the first."""
         try:
             return self.ffi.cast("void *", pointer)
-        except (TypeError, NotImplementedError):
+        except (TypeError, NotImplementedError):  # of the other object: cffi takes its number only
             return self.ffi.cast("void *", int(self._later.cast("uintptr_t", pointer)))
 
     def check(self, status: int, call: str, where: str = "") -> None:
