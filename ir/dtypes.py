@@ -170,17 +170,18 @@ class MemType:
 
 Type = DType | VectorType | MemType
 
-_VECTOR = re.compile(r"([a-z]+\d*)x([248])")
-_MEMORY = re.compile(r"(buffer|workgroup|private)<(\w+),(\w+)>")
+# Compiled at first use: a runtime imports this module and reads no types.
+_VECTOR = r"([a-z]+\d*)x([248])"
+_MEMORY = r"(buffer|workgroup|private)<(\w+),(\w+)>"
 
 
 def parse_type(text: str) -> Type:
     """Read the text form of a type. Raises ValueError on anything else."""
     if text in DTYPES:
         return DTYPES[text]
-    if (m := _VECTOR.fullmatch(text)) and m[1] in DTYPES:
+    if (m := re.fullmatch(_VECTOR, text)) and m[1] in DTYPES:
         return VectorType(DTYPES[m[1]], int(m[2]))
-    if (m := _MEMORY.fullmatch(text)) and m[2] in DTYPES:
+    if (m := re.fullmatch(_MEMORY, text)) and m[2] in DTYPES:
         space, element = Space(m[1]), DTYPES[m[2]]
         if space is Space.BUFFER:
             return MemType(space, element, None, Access(m[3]))

@@ -38,13 +38,14 @@ def test_importing_the_runtime_brings_no_compiler():
 
 
 def test_import_takes_at_most_30_ms_over_numpy():
-    """Processor time, best of several processes: the machine may be busy."""
+    """Processor time of the thread that imports, best of several processes: the machine may be
+    busy, and the worker threads that numpy's BLAS starts spin for a while."""
     program = """
         import time
         import numpy
-        begin = time.process_time()
+        begin = time.thread_time()
         import gristmill.runtime
-        print(time.process_time() - begin)
+        print(time.thread_time() - begin)
         """
     times = []
     for _ in range(15):
