@@ -5,7 +5,8 @@ per buffer, then the fault base, then the true grid.
 
 SPIR-V and WGSL: binding i of set 0 is buffer i; binding n is a uniform block of 32-bit words
 (padded to 16 bytes) as `words` lays them out; binding n+1 is the fault bitmap, there only where
-the kernel has fault sites. CPU: an array of 64-bit words as `cpu_words` lays them out.
+the kernel has fault sites. CPU: an array of 64-bit words as `cpu_words` lays them out. PTX, cubin
+and HSACO: kernel parameters at their natural sizes and alignments as `gpu_bytes` packs them.
 
 Grid expressions are integers or tuples: ("count", buffer), ("scalar", name) and (op, a, b) with op
 one of add, sub, mul, floordiv, ceil_div, min, max.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -107,6 +109,74 @@ def cpu_words(
     """The argument array of a CPU kernel: one little-endian 64-bit word each, in this order."""
     values = [*addresses, *scalars, *counts, fault_address, fault_base, *grid]
     return struct.pack(f"<{len(values)}Q", *values)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLayout:
+    """Byte offsets within the packed parameters of a GPU kernel.
+
+    faults (a 64-bit pointer to the bitmap's words) and fault_base are there only where the kernel
+    has fault sites; None otherwise. size ends with the last parameter, unpadded.
+    """
+
+    pointers: tuple[int, ...]  # 64 bits for each buffer
+    scalars: tuple[int, ...]  # each at its own size
+    counts: tuple[int, ...]  # 64 bits for each buffer
+    faults: int | None
+    fault_base: int | None
+    grid: int  # x, y, z as 32-bit words follow each other
+    size: int
+
+
+@lru_cache(maxsize=4096)
+def _gpu_layout(params: tuple[Param, ...], faults: bool) -> GpuLayout:
+    at = 0
+
+    def place(size: int) -> int:
+        nonlocal at
+        start = (at + size - 1) // size * size
+        at = start + size
+        return start
+
+    pointers = tuple(place(8) for _ in memory_params(params))
+    scalars = tuple(place(p.dtype.bytes) for p in scalar_params(params))
+    counts = tuple(place(8) for _ in memory_params(params))
+    pointer, base = (place(8), place(4)) if faults else (None, None)
+    grid = [place(4) for _ in range(3)]
+    return GpuLayout(pointers, scalars, counts, pointer, base, grid[0], at)
+
+
+def gpu_layout(params: Sequence[Param], faults: bool) -> GpuLayout:
+    """Where the parameters of a PTX, cubin or HSACO kernel lie. faults: it has fault sites."""
+    return _gpu_layout(tuple(params), faults)
+
+
+def gpu_bytes(
+    params: Sequence[Param],
+    faults: bool,
+    pointers: Sequence[int],
+    scalars: Sequence[int],
+    counts: Sequence[int],
+    fault_address: int,
+    fault_base: int,
+    grid: tuple[int, int, int],
+) -> bytes:
+    """The packed parameters of one launch; gaps are zero. `scalars` are bit patterns from
+    `scalar_bits`; without fault sites, fault_address and fault_base are ignored."""
+    layout = gpu_layout(params, faults)
+    block = bytearray(layout.size)
+    for at, address in zip(layout.pointers, pointers, strict=True):
+        struct.pack_into("<Q", block, at, address)
+    for at, param, bits in zip(layout.scalars, scalar_params(params), scalars, strict=True):
+        size = param.dtype.bytes
+        block[at : at + size] = bits.to_bytes(size, "little")
+    for at, count in zip(layout.counts, counts, strict=True):
+        struct.pack_into("<q", block, at, count)
+    if layout.faults is not None and layout.fault_base is not None:
+        struct.pack_into("<Q", block, layout.faults, fault_address)
+        struct.pack_into("<I", block, layout.fault_base, fault_base)
+    struct.pack_into("<3I", block, layout.grid, *grid)
+    return bytes(block)
 
 
 def evaluate(expression: Attr, counts: Mapping[str, int], scalars: Mapping[str, int]) -> int:

@@ -1,15 +1,15 @@
 """Targets (what code is compiled for) and capabilities (what a device has).
 
 A target is named `backend-arch`: `spirv-vulkan1.1`, `cpu-x86-64-v3`, `cpu-aarch64`, `interp-kir`,
-`ptx-sm_80`, `hsaco-gfx1100`. `Capabilities` is what a device reports and what selection and
-planning compare with a manifest: a feature that is not listed is absent.
+`ptx-sm_80`, `cubin-sm_90a`, `hsaco-gfx1100`. `Capabilities` is what a device reports and what
+selection and planning compare with a manifest: a feature that is not listed is absent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-BACKENDS = ("interp", "cpu", "spirv", "wgsl", "ptx", "hsaco")
+BACKENDS = ("interp", "cpu", "spirv", "wgsl", "ptx", "cubin", "hsaco")
 
 
 class UnknownTargetError(ValueError):
