@@ -6,6 +6,7 @@ from ...ir.core import Op, Region, const_value
 from ...ir.dtypes import DType, element_of, lanes_of
 from ...ir.ops import ROWS, Effect
 from ..llvm.arithmetic import ELEMENTWISE, UnsupportedOpError
+from ..llvm.parts import REARRANGE, bitcast_parts, rearrange
 from ..llvm.types import constant
 from . import atomics, control, memory, subgroup
 from .identity import emit_id
@@ -47,7 +48,7 @@ def emit_op(x: Lowering, op: Op) -> None:
             pass  # the invocations between two barriers run in one piece
         case "fence":
             _fence(x, op)
-        case "vector" | "splat" | "extract" | "insert" | "shuffle":
+        case _ if op.name in REARRANGE:
             _rearrange(x, op)
         case _ if op.name in ELEMENTWISE:
             _elementwise(x, op)
@@ -119,55 +120,13 @@ def _divisor(x: Lowering, op: Op) -> int | None:
 
 
 def _bitcast_lanes(x: Lowering, op: Op, form: str) -> None:
-    """A bitcast between vectors of different lane counts: through the integer of the whole."""
-    f, source, target = x.f, op.operands[0], op.result
+    source, target = op.operands[0], op.result
     a, b = (x.lanes.type_in(v, form) for v in (source, target))
-    total = a.dtype.bits * lanes_of(source.type)
-    whole = a.wrap(f"i{total}")
-    word = f"{a.literal('0', f'i{total}')}"
-    small = a.wrap(f"i{a.dtype.bits}")
-    for n, part in enumerate(x.lanes.parts(source, form)):
-        bits = f.value(f"bitcast {a.text} {part} to {small}")
-        if a.dtype.bits < total:
-            bits = f.value(f"zext {small} {bits} to {whole}")
-            bits = f.value(f"shl {whole} {bits}, {a.literal(str(n * a.dtype.bits), f'i{total}')}")
-        word = f.value(f"or {whole} {word}, {bits}")
-    parts = []
-    small = b.wrap(f"i{b.dtype.bits}")
-    for n in range(lanes_of(target.type)):
-        bits = word
-        if b.dtype.bits < total:
-            bits = f.value(f"lshr {whole} {word}, {b.literal(str(n * b.dtype.bits), f'i{total}')}")
-            bits = f.value(f"trunc {whole} {bits} to {small}")
-        parts.append(f.value(f"bitcast {small} {bits} to {b.text}"))
-    x.lanes.set(target, *parts)
+    parts = x.lanes.parts(source, form)
+    x.lanes.set(target, *bitcast_parts(x.f, a, b, parts, lanes_of(target.type)))
 
 
 def _rearrange(x: Lowering, op: Op) -> None:
-    """Ops on a kernel's own vectors only rename components."""
-    value = op.result
-    form = VECTOR if x.lanes.form(value) == VECTOR else SCALAR
-    assert x.lanes.form(value) != BASE
-    operands = [x.lanes.parts(v, form) for v in op.operands]
-    match op.name:
-        case "vector":
-            parts = [p for (p,) in operands]
-        case "splat":
-            parts = operands[0] * lanes_of(value.type)
-        case "extract":
-            parts = [operands[0][_lane(op)]]
-        case "insert":
-            parts = list(operands[0])
-            parts[_lane(op)] = operands[1][0]
-        case _:
-            chosen = op.attr("lanes")
-            assert isinstance(chosen, tuple)
-            both = operands[0] + operands[1]
-            parts = [both[n] for n in chosen if isinstance(n, int)]
-    x.lanes.set(value, *parts)
-
-
-def _lane(op: Op) -> int:
-    lane = op.attr("lane")
-    assert isinstance(lane, int)
-    return lane
+    form = VECTOR if x.lanes.form(op.result) == VECTOR else SCALAR
+    assert x.lanes.form(op.result) != BASE
+    x.lanes.set(op.result, *rearrange(op, [x.lanes.parts(v, form) for v in op.operands]))

@@ -36,15 +36,16 @@ class UnsupportedOpError(Exception):
 class Arithmetic:
     """Emits elementwise ops into a function.
 
-    native_f16: the target converts f16 in hardware. native_fma: it has a fused multiply-add.
-    fast: the kernel's `fast` flags.
+    native_f16, native_bf16: the target converts them in hardware. native_fma: it has a fused
+    multiply-add. fast: the kernel's `fast` flags.
     """
 
     def __init__(
-        self, f: Function, native_f16: bool, native_fma: bool, fast: Sequence[str] = ()
-    ) -> None:
+        self, f: Function, native_f16: bool, native_fma: bool, fast: Sequence[str] = (),
+        native_bf16: bool = False,
+    ) -> None:  # fmt: skip
         self.f, self.native_fma = f, native_fma
-        self.converter = Converter(f, native_f16)
+        self.converter = Converter(f, native_f16, native_bf16)
         self.flags = "".join(_FLAGS[name] + " " for name in sorted(fast))
 
     def op(
@@ -94,9 +95,7 @@ class Arithmetic:
             case "mul_high":
                 return integer.mul_high(f, t, a, args[1])
             case "dot4":
-                return integer.dot4(
-                    f, t, a, args[1], args[2], (types[0].is_signed, types[1].is_signed)
-                )
+                return self.dot4(t, args, (types[0].is_signed, types[1].is_signed))
             case "not":
                 return f.value(
                     f"xor {t.text} {a}, {t.literal('true') if t.dtype.is_bool else t.const(-1)}"
@@ -149,6 +148,10 @@ class Arithmetic:
                     f"fcmp {'oeq' if name == 'isinf' else 'olt'} {t.text} {size}, {infinity}"
                 )
         raise UnsupportedOpError(f"no code for op {name} on {t.dtype}")
+
+    def dot4(self, t: Ty, args: Sequence[str], signed: tuple[bool, bool]) -> str:
+        """acc plus the products of four packed lanes. signed: those of the two words."""
+        return integer.dot4(self.f, t, args[0], args[1], args[2], signed)
 
     def minmax(self, name: str, t: Ty, a: str, b: str) -> str:
         """minimumNumber or maximumNumber; the sign of a zero is open."""
@@ -217,14 +220,17 @@ class Arithmetic:
         wide = t.of(f32)
         operands = [self.converter.widen(a, t) for a in args]
         if name == "fma":  # the sum of an exact product may need more than f32 holds
-            return self._narrow_fma(t, operands)
+            return self.narrow_fma(t, args, operands)
         out = self._float(name, wide, operands)
         if name in _COMPARE or name in ("isnan", "isinf", "isfinite"):
             return out
         return self.converter.narrow(out, wide, t.dtype)
 
-    def _narrow_fma(self, t: Ty, operands: Sequence[str]) -> str:
-        """bf16 rounds through f32, as the op table's meaning does; f16 once, through f64."""
+    def narrow_fma(self, t: Ty, args: Sequence[str], operands: Sequence[str]) -> str:
+        """bf16 rounds through f32, as the op table's meaning does; f16 once, through f64.
+
+        operands: the arguments as f32.
+        """
         f, s, d = self.f, t.of(f32), t.of(f64)
         if t.dtype == bf16:
             return self.converter.narrow(self._fma(s, operands), s, bf16)

@@ -13,10 +13,11 @@ from .types import Ty
 
 
 class Converter:
-    """Emits conversions into a function. native_f16: the target converts f16 in hardware."""
+    """Emits conversions into a function. native_f16: the target converts f16 in hardware;
+    native_bf16: it rounds f32 to bf16 there."""
 
-    def __init__(self, f: Function, native_f16: bool) -> None:
-        self.f, self.native_f16 = f, native_f16
+    def __init__(self, f: Function, native_f16: bool, native_bf16: bool = False) -> None:
+        self.f, self.native_f16, self.native_bf16 = f, native_f16, native_bf16
 
     def convert(self, a: str, t: Ty, dtype: DType) -> str:
         """The value `a` of type `t` as `dtype`."""
@@ -164,9 +165,10 @@ class Converter:
     def narrow(self, a: str, t: Ty, dtype: DType) -> str:
         """An f32 rounded to f16 or bf16."""
         f, to = self.f, t.of(dtype)
-        if dtype == f16 and self.native_f16:
-            half = f.value(f"fptrunc {t.text} {a} to {t.wrap('half')}")
-            return f.value(f"bitcast {t.wrap('half')} {half} to {to.text}")
+        if self.native_f16 if dtype == f16 else self.native_bf16:
+            narrow = t.wrap("half" if dtype == f16 else "bfloat")
+            rounded = f.value(f"fptrunc {t.text} {a} to {narrow}")
+            return f.value(f"bitcast {narrow} {rounded} to {to.text}")
         word = self.bits(a, t, u32)
         w = t.of(u32)
         out = self._narrow_bf16(word, w, a, t) if dtype == bf16 else self._narrow_f16(word, w)

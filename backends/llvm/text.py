@@ -9,16 +9,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-class Function:
-    """One function definition and the intrinsics that it calls."""
+class Phi:
+    """A value that depends on the block control came from; edges may be added after its uses."""
 
-    def __init__(self, name: str, params: Sequence[str], attributes: str = "") -> None:
-        self.head = f"define void @{name}({', '.join(params)}) {attributes}".rstrip()
+    def __init__(self, name: str, type_: str) -> None:
+        self.name, self.type = name, type_
+        self.edges: list[tuple[str, str]] = []  # value, block
+
+    def __str__(self) -> str:
+        edges = ", ".join(f"[ {value}, %{block} ]" for value, block in self.edges)
+        return f"  {self.name} = phi {self.type} {edges}"
+
+
+class Function:
+    """One function definition and the intrinsics that it calls.
+
+    convention: LLVM's word for the calling convention, where it is not C's.
+    """
+
+    def __init__(
+        self, name: str, params: Sequence[str], attributes: str = "", convention: str = ""
+    ) -> None:
+        result = f"{convention} void" if convention else "void"
+        self.head = f"define {result} @{name}({', '.join(params)}) {attributes}".rstrip()
         self.declarations: dict[str, str] = {}
         self._slots: list[str] = []
-        self._lines: list[str] = []
+        self._lines: list[str | Phi] = []
         self._next = 0
         self._labels = 0
+        self.current = "start"  # label of the current block
         self.open = True  # whether the current block still lacks its terminator
 
     def value(self, instruction: str) -> str:
@@ -27,6 +46,13 @@ class Function:
         self._next += 1
         self._lines.append(f"  {name} = {instruction}")
         return name
+
+    def phi(self, type_: str) -> Phi:
+        """A phi at the head of the current block, without edges yet."""
+        phi = Phi(f"%v{self._next}", type_)
+        self._next += 1
+        self._lines.append(phi)
+        return phi
 
     def do(self, instruction: str) -> None:
         """Append an instruction without a result."""
@@ -59,6 +85,7 @@ class Function:
         if self.open:
             self._lines.append(f"  br label %{label}")
         self._lines.append(f"{label}:")
+        self.current = label
         self.open = True
 
     def branch(self, label: str) -> None:
@@ -88,6 +115,6 @@ class Function:
 
     def text(self) -> str:
         """The definition and its declarations."""
-        body = "\n".join([*self._slots, "  br label %start", "start:", *self._lines])
+        body = "\n".join([*self._slots, "  br label %start", "start:", *map(str, self._lines)])
         declared = "\n".join(self.declarations[k] for k in sorted(self.declarations))
         return f"{self.head} {{\nentry:\n{body}\n}}\n{declared}\n"

@@ -16,11 +16,18 @@ LLVM_VERSION = (22, 1)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What code is generated for. cpu: a fixed level name, never that of the build machine."""
+    """What code is generated for. cpu: a fixed level name, never that of the build machine.
+
+    speed: the level of the pass pipeline. opt: that of the code generator.
+    """
 
     triple: str
     cpu: str
     features: str = ""
+    speed: int = 1
+    opt: int = 2
+    reloc: str = "pic"
+    codemodel: str = "small"
 
 
 class LlvmError(Exception):
@@ -47,13 +54,14 @@ def _compile(ir: str, machine: Machine, finish: Any) -> Any:
         module.verify()
     except RuntimeError as error:
         raise LlvmError(f"LLVM refuses the module: {error}") from error
-    _optimize(binding, target, module)
+    _optimize(binding, target, module, machine.speed)
     return finish(target, module)
 
 
-def _optimize(binding: Any, target: Any, module: Any) -> None:
-    # The code is vectorised already: LLVM's own vectorisers have nothing to find.
-    options = binding.create_pipeline_tuning_options(speed_level=1)
+def _optimize(binding: Any, target: Any, module: Any, speed: int) -> None:
+    # The code is vectorised already, or is scalar on purpose: LLVM's own vectorisers have nothing
+    # to find.
+    options = binding.create_pipeline_tuning_options(speed_level=speed)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_interleaving = False
@@ -74,7 +82,11 @@ def _target(machine: Machine) -> tuple[Any, Any]:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     target = binding.Target.from_triple(machine.triple).create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=2, reloc="pic", codemodel="small"
+        cpu=machine.cpu,
+        features=machine.features,
+        opt=machine.opt,
+        reloc=machine.reloc,
+        codemodel=machine.codemodel,
     )
     return binding, target
 
