@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.core import Op, Region, Value
-from .phase_values import uses
+from .phase_values import can_be_remade, uses
 
 
 def heirs(
@@ -20,7 +20,7 @@ def heirs(
 
     outer: whether an op stands between phases. An heir is the result of an op directly in the
     body, is carried on once, and belongs to a phase behind which neither the carried value nor
-    anything computed from it is used: a later phase may compute such a value again.
+    anything that a later phase may compute again from it is used.
     """
     terminator = region.terminator
     if terminator.name != "continue":
@@ -45,7 +45,8 @@ def heirs(
             if tainted.intersection(v.id for v in uses([op], ())):
                 if at > phase_of[heir.id]:
                     break
-                tainted.update(v.id for v in op.results if v.id != heir.id)
+                if can_be_remade(op):
+                    tainted.update(v.id for v in op.results if v.id != heir.id)
         else:
             if not tainted.intersection(others):
                 found.append((value, heir))

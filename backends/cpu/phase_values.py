@@ -121,10 +121,8 @@ class PhaseValues:
             return self.remade[value.id]
         op = self.x.defs.get(value.id)
         cost = _AGAIN + 1
-        if op is not None and not op.regions and op.name not in _COSTLY:
-            effect = ROWS[op.name].effect
-            if effect is Effect.ID or effect is Effect.PURE:
-                cost = min(cost, 1 + sum(self.again(v) for v in op.operands))
+        if op is not None and can_be_remade(op):
+            cost = min(cost, 1 + sum(self.again(v) for v in op.operands))
         self.remade[value.id] = cost
         return cost
 
@@ -176,6 +174,13 @@ class PhaseValues:
         step = element_of(value.type).bytes * (self.x.width if block.form == VECTOR else 1)
         for n in range(lanes_of(value.type)):
             yield self.f.value(f"getelementptr i8, ptr {base}, i64 {n * step}") if n else base
+
+
+def can_be_remade(op: Op) -> bool:
+    """Whether a later phase may compute an op again, rather than find its result kept."""
+    if op.regions or op.name in _COSTLY:
+        return False
+    return ROWS[op.name].effect in (Effect.ID, Effect.PURE)
 
 
 def uses(run: Iterable[Op], more: Iterable[Value]) -> list[Value]:

@@ -66,7 +66,26 @@ def exchanged(x: Read[i32], y: Write[i32], n: i32):
     y[lid] = a - b
 
 
-@pytest.mark.parametrize("kernel", [taken_over, asked_for_later, exchanged], ids=lambda k: k.name)
+@kernel(workgroup=lambda: (64, 1, 1), grid=lambda: (1, 1, 1))
+def two_sums(x: Read[i32], y: Write[i32], n: i32):
+    """One loop inside makes both new sums, each from both old ones."""
+    tile = workgroup_array(i32, 64)
+    lid = local_id(0)
+    a = x[lid]
+    b = x[63 - lid]
+    for step in range(n):
+        tile[lid] = a + step
+        barrier()
+        for k in range(4):
+            a, b = a * 3 + tile[(lid + k) % 64] - b, b * 5 + a
+        barrier()
+    y[lid] = a - b
+
+
+KERNELS = (taken_over, two_sums, asked_for_later, exchanged)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("trips", [0, 1, 5])
 def test_carried_values_survive_their_heirs(rng, require, kernel, arch, trips):
@@ -92,5 +111,6 @@ def pairs(kernel) -> list[tuple[str, str]]:
 
 def test_only_a_value_that_nobody_asks_for_is_replaced():
     assert [name for name, _ in pairs(taken_over)] == ["total"]
+    assert [name for name, _ in pairs(two_sums)] == ["a", "b"]
     assert "total" not in [name for name, _ in pairs(asked_for_later)]
     assert "a" not in [name for name, _ in pairs(exchanged)]
