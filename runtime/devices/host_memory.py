@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 BASE_ALIGNMENT = 256
+HUGE_PAGE = 2 << 20
 
 
 class HostMemory:
@@ -24,6 +27,8 @@ class HostMemory:
     @staticmethod
     def allocate(nbytes: int) -> HostMemory:
         """Aligned memory with undefined contents; MemoryError."""
+        if nbytes >= 2 * HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+            return _on_huge_pages(nbytes)
         raw = np.empty(nbytes + BASE_ALIGNMENT, np.uint8)
         start = -raw.ctypes.data % BASE_ALIGNMENT
         return HostMemory(raw[start : start + nbytes], raw)
@@ -40,6 +45,21 @@ class HostMemory:
     def read(self, offset: int, data: memoryview) -> None:
         """Copy out."""
         np.frombuffer(data, np.uint8)[:] = self.bytes[offset : offset + len(data)]
+
+
+def _on_huge_pages(nbytes: int) -> HostMemory:
+    """Memory in huge pages where the system has them: a column of a matrix touches a page a row,
+    and with small pages each misses the TLB. Only whole huge pages inside of what was asked for, so
+    that no more memory is taken."""
+    try:
+        pages = mmap.mmap(-1, nbytes + HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"{nbytes} bytes: {error}") from error
+    raw = np.frombuffer(pages, np.uint8)
+    start = -raw.ctypes.data % HUGE_PAGE
+    with contextlib.suppress(OSError):  # a system without huge pages: small ones do
+        pages.madvise(mmap.MADV_HUGEPAGE, start, nbytes // HUGE_PAGE * HUGE_PAGE)
+    return HostMemory(raw[start : start + nbytes], raw)
 
 
 def _number(file: str) -> int | None:
