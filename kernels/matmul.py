@@ -56,12 +56,19 @@ def relu(value):
 
 
 @device
-def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, STAGE, TX, TY):
-    """tile = source[row0 : row0 + HEIGHT, col0 : col0 + WIDTH], zero outside rows x cols."""
+def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, STAGE, TX, TY, RUNS):
+    """tile = source[row0 : row0 + HEIGHT, col0 : col0 + WIDTH], zero outside rows x cols.
+
+    RUNS: every TX neighbours copy a run of their own, which touches few pages at a time; else all
+    invocations copy neighbouring elements.
+    """
     lid = local_id(1) * TX + local_id(0)
+    steps = ceil_div(HEIGHT * WIDTH, TX * TY)
     if row0 + HEIGHT <= rows and col0 + WIDTH <= cols:
-        for step in range(ceil_div(HEIGHT * WIDTH, TX * TY)):
+        for step in range(steps):
             at = lid + step * (TX * TY)
+            if RUNS:
+                at = (local_id(1) * steps + step) * TX + local_id(0)
             if HEIGHT * WIDTH % (TX * TY) == 0 or at < HEIGHT * WIDTH:
                 value = source[(row0 + at // WIDTH) * cols + col0 + at % WIDTH]
                 tile[at // WIDTH, at % WIDTH] = convert(value, STAGE)
@@ -91,10 +98,13 @@ def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN
         tile_a = workgroup_array(STAGE, (TY * TM, TK))
     for k0 in range(0, k, TK):
         if STAGE_A:
-            fill_tile(tile_a, a, top, k0, m, k, TY * TM, TK, STAGE, TX, TY)
-        fill_tile(tile_b, b, k0, left, k, n, TK, TX * TN, STAGE, TX, TY)
+            fill_tile(tile_a, a, top, k0, m, k, TY * TM, TK, STAGE, TX, TY, False)
+        fill_tile(tile_b, b, k0, left, k, n, TK, TX * TN, STAGE, TX, TY, not STAGE_A)
         barrier()
-        for kk in range(min(TK, k - k0)):
+        depth = min(TK, k - k0)
+        if not STAGE_A:
+            depth = depth if top + ly * TM < m else 0  # subgroups below the last row rest
+        for kk in range(depth):
             right = registers(f32, TN, 0)
             for j in static_range(TN):
                 right[j] = convert(tile_b[kk, lx + j * TX], f32)
