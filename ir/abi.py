@@ -9,7 +9,8 @@ the kernel has fault sites. CPU: an array of 64-bit words as `cpu_words` lays th
 and HSACO: kernel parameters at their natural sizes and alignments as `gpu_bytes` packs them.
 
 Grid expressions are integers or tuples: ("count", buffer), ("scalar", name) and (op, a, b) with op
-one of add, sub, mul, floordiv, ceil_div, min, max.
+one of add, sub, mul, floordiv, ceil_div, min, max. Bounds of a launch whose grid is known may also
+hold ("grid", dimension).
 """
 
 from __future__ import annotations
@@ -179,16 +180,23 @@ def gpu_bytes(
     return bytes(block)
 
 
-def evaluate(expression: Attr, counts: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+def evaluate(
+    expression: Attr,
+    counts: Mapping[str, int],
+    scalars: Mapping[str, int],
+    grid: Sequence[int] | None = None,
+) -> int:
     """The value of a grid expression for one launch. ValueError on a malformed expression."""
     if isinstance(expression, int) and not isinstance(expression, bool):
         return expression
     if isinstance(expression, tuple) and len(expression) == 2:
         kind, name = expression
+        if kind == "grid" and grid is not None and isinstance(name, int):
+            return grid[name]
         source = {"count": counts, "scalar": scalars}.get(str(kind))
         if source is not None and name in source:
             return int(source[str(name)])
     if isinstance(expression, tuple) and len(expression) == 3 and expression[0] in GRID_OPS:
-        a, b = (evaluate(e, counts, scalars) for e in expression[1:])
+        a, b = (evaluate(e, counts, scalars, grid) for e in expression[1:])
         return int(GRID_OPS[str(expression[0])](a, b))
     raise ValueError(f"not a grid expression: {expression!r}")

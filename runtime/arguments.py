@@ -66,11 +66,14 @@ def bind(
         _check_overlap(kernel, bindings)
     fixed = tuple(bindings)
     sizes = kernel.launch_grid(fixed, values, grid)
-    return Command(kernel, fixed, tuple(scalars), sizes)
+    command = Command(kernel, fixed, tuple(scalars), sizes)
+    kernel.check_turns(command)
+    return command
 
 
 def with_scalars(command: Command, changes: Mapping[str, Any]) -> Command:
-    """The command with other values of by-value scalars; ArgumentError on any other name."""
+    """The command with other values of by-value scalars; ArgumentError on any other name,
+    LimitExceeded as for a launch."""
     kernel, scalars = command.kernel, list(command.scalars)
     names = [p.name for p in kernel.scalars]
     for name, value in changes.items():
@@ -83,7 +86,9 @@ def with_scalars(command: Command, changes: Mapping[str, Any]) -> Command:
         position = [p.name for p in kernel.params].index(name)
         at = names.index(name)
         scalars[at] = scalar_value_bits(value, kernel.scalars[at].dtype, kernel.place(position))
-    return command._replace(scalars=tuple(scalars))
+    changed = command._replace(scalars=tuple(scalars))
+    kernel.check_turns(changed)
+    return changed
 
 
 def _binding(kernel: LoadedKernel, position: int, value: Any, host: HostBinder | None) -> Binding:

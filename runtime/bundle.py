@@ -176,9 +176,9 @@ def lacking(manifest: Manifest, capabilities: Capabilities) -> tuple[str, ...]:
         ("bytes of workgroup memory", manifest.shared_bytes, limits.shared_bytes),
         ("buffers", buffers, limits.buffers),
     ]
-    trips = manifest.facts.get("max_loop_trips")
-    if limits.loop_iterations is not None and trips is not None:
-        needs.append(("loop iterations of an invocation", trips, limits.loop_iterations))
+    turns = manifest.facts.get("loop_turns")
+    if limits.loop_iterations is not None and isinstance(turns, int):  # else each launch tells
+        needs.append(("loop turns of an invocation", turns, limits.loop_iterations))
     missing += [f"{need} {what} (limit {limit})" for what, need, limit in needs if need > limit]
     return tuple(missing)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..ir.abi import evaluate
 from ..ir.dtypes import DTYPES, Access
 from ..ir.interface import Param
+from ..store.manifest import expression
 from .errors import ArgumentError, LimitExceeded
 from .hazards import Binding
 from .memory import is_size
@@ -57,6 +58,9 @@ class LoadedKernel:
         self.scalars = tuple(p for p in self.params if not p.is_memory)
         self.index = DTYPES[self.manifest.index]
         self.faults: list[FaultRange] = []
+        limit = device.capabilities.limits.loop_iterations
+        turns = expression(self.manifest.facts.get("loop_turns"))
+        self.turns = turns if limit is not None and isinstance(turns, tuple) else None
 
     @property
     def name(self) -> str:
@@ -93,6 +97,27 @@ class LoadedKernel:
                     "split the work or build the kernel with INDEX=i64",
                 )
         return sizes
+
+    def check_turns(self, command: Command) -> None:
+        """LimitExceeded where the device would end the loops of this launch before they are done,
+        as far as sizes and scalars tell."""
+        if self.turns is None or not command.groups:
+            return
+        most = self.device.capabilities.limits.loop_iterations
+        counts = dict(zip([p.name for p in self.memory], command.counts, strict=True))
+        scalars = {
+            p.name: bits - (bits >> (p.dtype.bits - 1) << p.dtype.bits if p.dtype.is_signed else 0)
+            for p, bits in zip(self.scalars, command.scalars, strict=True)
+        }
+        turns = evaluate(self.turns, counts, scalars, command.grid)
+        if most is not None and turns > most:
+            raise LimitExceeded(
+                "loop turns of an invocation",
+                most,
+                turns,
+                f"kernel {self.name}",
+                "split the work: this device ends longer loops silently",
+            )
 
     def _stated(self, grid: Any) -> Grid:
         sizes = tuple(grid) if isinstance(grid, tuple | list) else (grid,)

@@ -40,7 +40,7 @@ class Manifest:
     scratch_bytes: what a CPU worker passes as scratch. sites: messages of the fault sites, in
     order. grid: see `ir.abi.evaluate`; None where a launch must state it. key: the action key
     that made the artifact. sha256, size: of the artifact's bytes. facts: what a target adds
-    (registers, spills, least driver).
+    (registers, spills, least driver; loop_turns, open_loops: see `ir.turns`).
     """
 
     kernel: str
@@ -98,7 +98,7 @@ class Manifest:
             if not all(type(item) is kind for item in data[name]):
                 raise ManifestError(f"{where}: field {name} must hold {kind.__name__} only")
         if data["grid"] is not None:
-            data["grid"] = _tuples(_typed(data, "grid", list, where))
+            data["grid"] = expression(_typed(data, "grid", list, where))
         for name in ("kernel", "specialization", "target", "entry", "index", "key", "sha256"):
             _typed(data, name, str, where)
         for name in ("size", "shared_bytes", "scratch_bytes"):
@@ -138,5 +138,6 @@ def _param(data: Any, where: str) -> ParamInfo:
     return ParamInfo(**data)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+def expression(value: Any) -> Any:
+    """An expression of `ir.abi.evaluate` as it was before JSON made lists of its tuples."""
+    return tuple(expression(v) for v in value) if isinstance(value, list | tuple) else value

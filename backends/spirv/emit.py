@@ -144,7 +144,7 @@ def emit_lowered(
             e.requires.add(feature)
     start = [2 << 16 | S.LABEL, e.first, *e.variables, *e.prologue]
     blob = e.module.assemble([*start, *e.code], body.ids.size)
-    facts = {} if usage.loop_trips is None else {"max_loop_trips": usage.loop_trips}
+    facts = {"loop_turns": usage.turns.bound, "open_loops": usage.turns.open}
     emitted = Emitted(
         blob,
         kernel.name,

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...ir.core import Kernel, Op, Region, const_value, is_memory
+from ...ir.core import Kernel, Op, Region, is_memory
 from ...ir.dtypes import DType, MemType, Space, Type, element_of, lanes_of
 from ...ir.ops import ROWS
 from ...ir.passes.effects import value_types
+from ...ir.turns import NO_TURNS, Turns, loop_turns
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Usage:
     ordered: set[int] = field(default_factory=set)  # id() of barriers that order buffers
     ids: set[tuple[str, int]] = field(default_factory=set)  # id ops in use, with their dimension
     workgroup_arrays: bool = False
-    loop_trips: int | None = 0  # greatest static total per invocation; None: not known
+    turns: Turns = NO_TURNS  # of the loops of an invocation
 
 
 _STORAGE_ONLY = frozenset({"load", "store", "convert"})
@@ -188,34 +189,6 @@ def scan(kernel: Kernel) -> Usage:
         )
         if before or op.name == "fence":
             usage.ordered.add(id(op))
-    usage.loop_trips = static_trips(kernel) if walk.has_loops else 0
+    if walk.has_loops:
+        usage.turns = loop_turns(kernel)
     return usage
-
-
-def static_trips(kernel: Kernel) -> int | None:
-    """The most loop iterations that one invocation can run, where constants tell; else None."""
-    return _trips(kernel.body, {})
-
-
-def _trips(region: Region, constants: dict[int, Op]) -> int | None:
-    count = 0
-    for op in region.ops:
-        if op.name == "const":
-            constants[op.results[0].id] = op
-        if not op.regions:
-            continue
-        most = 0
-        for inner in op.regions:
-            known = _trips(inner, constants)
-            if known is None:
-                return None
-            most = max(most, known)
-        if op.name == "while":
-            return None
-        if op.name == "for":
-            low, high = (constants.get(v.id) for v in op.operands[:2])
-            if low is None or high is None:
-                return None
-            most = int(max(const_value(high) - const_value(low), 0)) * (1 + most)
-        count += most
-    return count

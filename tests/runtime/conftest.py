@@ -31,6 +31,7 @@ SAMPLES = {
     "group_ids": {"i32": {}},
     "heavy": {"f32": {}},
     "scalars": {"i64": {}},
+    "nested": {"u32": {}},
 }
 # Fixture name -> spec; a Vulkan device is opened with both software drivers listed.
 DEVICES = {

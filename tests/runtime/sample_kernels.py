@@ -58,3 +58,15 @@ def scalars(y: Write[i64], a: i8, b: u16, c: bool_, d: f32, e: i64):
     x = global_id(0) + 16 * (global_id(1) + 12 * global_id(2))
     if x < len(y):
         y[x] = i64(a) + i64(b) + select(c, i64(1000000), i64(0)) + i64(d) + e
+
+
+@kernel(workgroup=lambda: (64, 1, 1), grid=lambda: (ceil_div(len(y), 64), 1, 1))
+def nested(y: Write[u32], rows: i32, columns: i32):
+    """y[:64]: rows * (1 + columns), counted one by one."""
+    turns = u32(0)
+    for _ in range(rows):
+        turns += u32(1)
+        for _ in range(columns):
+            turns += u32(1)
+            y[global_id(0)] = turns
+    y[global_id(0)] = turns

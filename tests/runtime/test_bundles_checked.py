@@ -177,7 +177,7 @@ def test_first_variant_that_fits_is_chosen(bundle, tmp_path):
         variant(bundle, 1, subgroup=32),
         variant(bundle, 2, workgroup=(2048, 1, 1)),
         variant(bundle, 3, shared_bytes=1 << 20),
-        variant(bundle, 4, facts={"max_loop_trips": 65536}),
+        variant(bundle, 4, facts={"loop_turns": 65536}),
         variant(bundle, 5, target="cpu-aarch64"),
     ]
     made = runtime.open_bundle(small_bundle(tmp_path, bundle, *entries))
@@ -200,7 +200,7 @@ def test_first_variant_that_fits_is_chosen(bundle, tmp_path):
         "subgroups of 32 (the device has 4)",
         "2048 invocations in a workgroup (limit 1024)",
         "1048576 bytes of workgroup memory (limit 65536)",
-        "65536 loop iterations of an invocation (limit 65535)",
+        "65536 loop turns of an invocation (limit 65535)",
     ]
     assert chosen(made, capabilities(targets=("cpu-aarch64", "interp-kir"))) == "variant 5"
 
