@@ -31,6 +31,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "backends/cpu/**/*.py",
         "backends/link/**/*.py",
     ),
+    "ptx": (*_LOWERED, "backends/llvm/**/*.py", "backends/ptx/**/*.py"),
 }
 
 

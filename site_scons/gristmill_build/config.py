@@ -12,7 +12,7 @@ from gristmill.ir.targets import BACKENDS, Target, UnknownTargetError
 
 from .document import ConfigError, Node, nearest, read
 
-SUFFIXES = {"interp": ".kir", "cpu": ".so", "spirv": ".spv"}
+SUFFIXES = {"interp": ".kir", "cpu": ".so", "spirv": ".spv", "ptx": ".ptx"}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Constexprs = dict[str, Any]
@@ -20,10 +20,14 @@ Constexprs = dict[str, Any]
 
 @dataclass(frozen=True)
 class TargetRow:
-    """A target that can be built for."""
+    """A target that can be built for.
+
+    default: built when no target is named. baseline: built when its backend is named alone.
+    """
 
     name: str
     default: bool = False
+    baseline: bool = False
     about: str = ""
 
     @property
@@ -100,12 +104,12 @@ def _targets(document: Node) -> dict[str, TargetRow]:
             node.fail(str(error))
         if target.backend not in SUFFIXES:
             node.fail(f"backend {target.backend!r} does not build here{nearest('', SUFFIXES)}")
-        row = node.mapping(["default", "about"])
-        found[name] = TargetRow(
-            name,
-            "default" in row and row["default"].boolean(),
-            row["about"].text() if "about" in row else "",
+        row = node.mapping(["default", "baseline", "about"])
+        default, baseline = (
+            word in row and row[word].boolean() for word in ("default", "baseline")
         )
+        about = row["about"].text() if "about" in row else ""
+        found[name] = TargetRow(name, default, default or baseline, about)
     return found
 
 

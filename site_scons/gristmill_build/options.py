@@ -128,7 +128,7 @@ def _targets(target: str, arch: str, rows: Mapping[str, TargetRow]) -> tuple[Tar
                 row
                 for row in rows.values()
                 if name in ("all", "default", row.backend)
-                and (row.arch in archs if archs else row.default or name == "all")
+                and (row.arch in archs if archs else name == "all" or _usual(row, name))
             ]
         else:
             known = {*rows, *backends, "all"}
@@ -138,6 +138,11 @@ def _targets(target: str, arch: str, rows: Mapping[str, TargetRow]) -> tuple[Tar
     if not chosen:
         raise UsageError(f"no target matches target={target or 'default'} arch={arch}")
     return chosen
+
+
+def _usual(row: TargetRow, name: str) -> bool:
+    """Whether a row is built where `name`, a backend or `default`, names no architecture."""
+    return row.default if name == "default" else row.baseline
 
 
 def _kernels(text: str, config: Config) -> list[str]:

@@ -1,7 +1,7 @@
 """The build nodes of a choice: what is traced, what is compiled, where the results go.
 
     OUT/kir/KERNEL/SPEC[.BACKENDn].kir and .loc.json      one Trace each
-    OUT/TARGET/KERNEL/SPEC[.n].{kir,so,spv} and .json     one Compile each
+    OUT/TARGET/KERNEL/SPEC[.n].{kir,so,spv,ptx} and .json     one Compile each
     OUT/TARGET/replay.so and .json                        one Replay for each cpu target
     OUT/bundle.json                                       the Bundle
 

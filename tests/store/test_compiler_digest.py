@@ -19,6 +19,7 @@ ENTRIES = {
     "interp": ("backends/compile.py", "backends/interp/emit.py"),
     "spirv": ("backends/steps.py", "backends/spirv/emit.py"),
     "cpu": ("backends/steps.py", "backends/cpu/emit.py", "backends/cpu/replay.py"),
+    "ptx": ("backends/steps.py", "backends/ptx/emit.py"),
 }
 
 

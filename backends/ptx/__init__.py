@@ -1,0 +1,1 @@
+"""From kernel IR to PTX through LLVM: one invocation is one thread."""

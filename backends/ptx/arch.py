@@ -1,0 +1,58 @@
+"""What each NVIDIA architecture is given: LLVM's names, the PTX version, what may be selected.
+
+The PTX version is the lowest that the architecture and the emitted code allow: a driver that is
+older than the version of a PTX refuses it, whatever is inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..llvm.toolchain import Machine
+
+SUBGROUP = 32
+STATIC_SHARED = 48 << 10  # the most that a module may declare; beyond, a launch asks for it
+
+
+@dataclass(frozen=True, slots=True)
+class Arch:
+    """One architecture.
+
+    isa: version of PTX, as its `.version` line says it. shared_bytes: the most workgroup memory
+    of a workgroup. bf16: it rounds f32 to bf16. redux: it reduces 32-bit integers over a subgroup
+    in one instruction. f16 arithmetic, fused multiply-add of every float type, 4x8-bit dot
+    products, atomic f32 and f64 sums and 64-bit atomics are there on all of them.
+    """
+
+    name: str
+    isa: str
+    shared_bytes: int
+    bf16: bool = True
+    redux: bool = True
+
+    @property
+    def machine(self) -> Machine:
+        """What LLVM generates code for."""
+        return Machine(
+            triple="nvptx64-nvidia-cuda",
+            cpu=self.name,
+            features="+ptx" + self.isa.replace(".", ""),
+            speed=2,
+            opt=2,
+            reloc="default",
+            codemodel="default",
+        )
+
+
+_ROWS = (
+    Arch("sm_75", "6.3", 64 << 10, bf16=False, redux=False),
+    Arch("sm_80", "7.0", 163 << 10),
+    Arch("sm_86", "7.1", 99 << 10),
+    Arch("sm_89", "7.8", 99 << 10),
+    Arch("sm_90", "7.8", 227 << 10),
+    Arch("sm_90a", "8.0", 227 << 10),
+    Arch("sm_100", "8.6", 227 << 10),
+    Arch("sm_120", "8.7", 99 << 10),
+)
+
+ARCHS: dict[str, Arch] = {row.name: row for row in _ROWS}

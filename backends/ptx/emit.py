@@ -1,0 +1,90 @@
+"""From kernel IR to PTX.
+
+The artifact is PTX text with one entry, named as the kernel, whose parameters `ir.abi.gpu_layout`
+lays out. `write` gives the LLVM IR text before optimisation: what a model of the hardware runs.
+"""
+
+from __future__ import annotations
+
+from ...ir import passes
+from ...ir.core import Kernel
+from ...ir.passes.support import Support
+from ..compile import CompileError, Emitted, Options
+from ..llvm import toolchain
+from . import fast, shared
+from .arch import ARCHS, SUBGROUP, Arch
+from .kernel import write_kernel
+from .lowering import LoweringError
+from .validate import validate
+
+__all__ = ["digest_inputs", "emit", "find_arch", "prepare", "validate", "write"]
+
+SHARED_BYTES = max(arch.shared_bytes for arch in ARCHS.values())
+INVOCATIONS = 1024
+
+_NATIVE = frozenset(
+    (
+        *("fma", "rsqrt", "sign", "copysign", "isnan", "isinf", "isfinite", "rint", "mul_high"),
+        *("dot4", "popcount", "clz", "ctz", "reverse_bits", "subgroup_reduce", "subgroup_scan"),
+        *("subgroup_shuffle_xor", "subgroup_shuffle_up", "subgroup_shuffle_down"),
+        "subgroup_broadcast",
+    )
+)
+_EXACT = Support(native=_NATIVE)
+_FAST = Support(native=_NATIVE | {f"{name}:f32" for name in fast.FUNCTIONS})
+
+
+def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
+    """The PTX of a kernel. CompileError for what this target cannot run."""
+    level = find_arch(kernel.name, arch)
+    kernel = prepare(kernel, options)
+    text = write(kernel, level)
+    try:
+        blob = toolchain.emit_assembly(text, level.machine).encode("ascii")
+    except toolchain.LlvmError as error:
+        raise CompileError(kernel.name, f"ptx-{arch}", str(error)) from error
+    facts: dict[str, object] = {"ptx_isa": level.isa}
+    if dynamic := shared.dynamic_bytes(kernel):
+        facts["dynamic_shared_bytes"] = dynamic
+    return Emitted(
+        blob,
+        kernel.name,
+        shared_bytes=shared.shared_bytes(kernel),
+        sites=kernel.sites,
+        facts=facts,
+    )
+
+
+def find_arch(kernel: str, name: str) -> Arch:
+    """The architecture of this name. CompileError names the known ones."""
+    if name not in ARCHS:
+        known = ", ".join(ARCHS)
+        raise CompileError(kernel, f"ptx-{name}", f"unknown architecture {name!r}; known: {known}")
+    return ARCHS[name]
+
+
+def prepare(kernel: Kernel, options: Options) -> Kernel:
+    """The kernel after the passes of this target."""
+    support = _FAST if "approximate" in kernel.fast else _EXACT
+    return passes.run(kernel, passes.standard(support, checks=options.checks, renumber=False))
+
+
+def write(kernel: Kernel, arch: Arch) -> str:
+    """The LLVM IR text of a prepared kernel. CompileError at the source line that is refused."""
+    target = f"ptx-{arch.name}"
+    if kernel.subgroup not in (None, 1, SUBGROUP):
+        message = f"a subgroup has {SUBGROUP} invocations here, not {kernel.subgroup}"
+        raise CompileError(kernel.name, target, message)
+    needed = shared.shared_bytes(kernel)
+    if needed > arch.shared_bytes:
+        message = f"{needed} bytes of workgroup memory; {arch.name} has {arch.shared_bytes}"
+        raise CompileError(kernel.name, target, message)
+    try:
+        return write_kernel(kernel, arch)
+    except LoweringError as error:
+        raise CompileError(kernel.name, target, error.message, error.loc) from error
+
+
+def digest_inputs() -> tuple[str, ...]:
+    """llvmlite and LLVM."""
+    return toolchain.versions()

@@ -1,0 +1,44 @@
+"""The hardware's approximate functions, for kernels that declare `fast=("approximate", ...)`.
+
+Errors as NVIDIA's PTX documents state them: ex2 and lg2 2 ulp (lg2 near 1: 2**-22 absolute), rsqrt
+2**-22.9 relative, sin and cos 2**-20.5 absolute in [-pi, pi]. What is made of them adds a product.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.core import Op
+from ...ir.dtypes import f32
+from ...ir.interface import float_bits
+from ..llvm.types import Ty
+from .lowering import Lowering
+
+_SINGLE = Ty(f32)
+_PLAIN = {"exp2": "ex2", "log2": "lg2", "sin": "sin", "cos": "cos", "rsqrt": "rsqrt"}
+# exp(x) = 2**(x * log2(e)), log(x) = log2(x) * ln(2)
+_BEFORE = {"exp": math.log2(math.e)}
+_AFTER = {"log": math.log(2), "log10": math.log10(2)}
+FUNCTIONS = frozenset(("exp2", "log2", "sin", "cos", "exp", "log", "log10"))
+
+
+def emit(x: Lowering, op: Op) -> None:
+    """Define the result of an approximate function of f32."""
+    x.set(op.result, [_one(x, op, part) for part in x.parts(op.operands[0])])
+
+
+def _one(x: Lowering, op: Op, part: str) -> str:
+    name = op.name
+    if name in _BEFORE:
+        return _call(x, "exp2", _scaled(x, part, _BEFORE[name]))
+    if name in _AFTER:
+        return _scaled(x, _call(x, "log2", part), _AFTER[name])
+    return _call(x, name, part)
+
+
+def _call(x: Lowering, name: str, part: str) -> str:
+    return x.f.call(f"llvm.nvvm.{_PLAIN[name]}.approx.f", "float", ("float", part))
+
+
+def _scaled(x: Lowering, part: str, factor: float) -> str:
+    return x.f.value(f"fmul float {part}, {_SINGLE.const(float_bits(factor, f32))}")

@@ -1,0 +1,56 @@
+"""The intrinsics of LLVM that this emitter may use, and no other.
+
+LLVM ends its process on one that the target cannot select (every transcendental function is such)
+and takes an unknown name for a function of another module, so a name is looked up here before the
+text reaches LLVM. What is not `nvvm` any target of LLVM can run; the `nvvm` ones are what a model
+of the hardware has to provide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_FLOAT = "floor ceil trunc roundeven sqrt fabs copysign fma minimumnum maximumnum"
+_INT = "abs smin smax umin umax ctpop ctlz cttz bitreverse"
+
+NVVM: dict[str, str] = {
+    "read.ptx.sreg.tid.{x,y,z}": "local id",
+    "read.ptx.sreg.ctaid.{x,y,z}": "group id",
+    "read.ptx.sreg.nctaid.{x,y,z}": "groups of the launch",
+    "barrier.cta.sync.aligned.all": "all threads of a workgroup wait; orders all memory",
+    "shfl.sync.{idx,up,down,bfly}.i32": "mask, value, lane operand, clamp",
+    "redux.sync.{add,min,max,umin,umax,and,or,xor}": "value, mask; i32, sm_80 on",
+    "vote.ballot.sync": "mask, vote; i32",
+    "vote.{any,all}.sync": "mask, vote",
+    "idp4a.{s,u}.{s,u}": "four 8-bit products added to the third operand",
+    "ex2.approx.f": "2**x, `fast` only",
+    "lg2.approx.f": "log2(x), `fast` only",
+    "sin.approx.f": "`fast` only",
+    "cos.approx.f": "`fast` only",
+    "rsqrt.approx.f": "`fast` only",
+}
+
+
+def _alternatives(name: str) -> str:
+    """`a.{b,c}` as a regular expression."""
+    pattern = re.escape(name)
+    return re.sub(r"\\\{(.*?)\\\}", lambda m: f"(?:{m[1].replace(',', '|')})", pattern)
+
+
+_ALLOWED = re.compile(
+    "|".join(
+        (
+            rf"llvm\.(?:{_FLOAT.replace(' ', '|')})\.f(?:16|32|64)",
+            rf"llvm\.(?:{_INT.replace(' ', '|')})\.i(?:8|16|32|64)",
+            r"llvm\.fpto[su]i\.sat\.i(?:32|64)\.f(?:32|64)",
+            r"llvm\.memset\.p0\.i64",
+            *(r"llvm\.nvvm\." + _alternatives(name) for name in NVVM),
+        )
+    )
+)
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    """Those of the names that the tables lack."""
+    return sorted(name for name in names if not _ALLOWED.fullmatch(name))

@@ -1,0 +1,81 @@
+"""A whole kernel as one LLVM function: parameters, the place of its group, the body."""
+
+from __future__ import annotations
+
+from ...ir import abi
+from ...ir.core import Kernel, walk
+from ...ir.dtypes import Access, MemType
+from ..llvm.text import Function
+from ..llvm.types import Ty, memory_type
+from . import body
+from .arch import Arch
+from .ids import place_group
+from .intrinsics import unknown
+from .lowering import GLOBAL, Lowering, LoweringError, Memory
+from .shared import declare_shared
+
+# no-builtins: a loop that copies or clears must not become a call of memcpy or memset.
+_ATTRIBUTES = 'nounwind "no-builtins" "nvvm.reqntid"="{x},{y},{z}"'
+# What stands between the parts of a kernel that touch memory of other invocations.
+_ORDERING = frozenset(("barrier", "fence"))
+
+
+def write_kernel(kernel: Kernel, arch: Arch) -> str:
+    """The LLVM module of a legalized kernel."""
+    x_, y_, z_ = kernel.workgroup
+    attributes = _ATTRIBUTES.format(x=x_, y=y_, z=z_)
+    f = Function(kernel.name, _parameters(kernel), attributes, "ptx_kernel")
+    x = Lowering(kernel, arch, f)
+    _bind(x)
+    place_group(x)
+    shared = declare_shared(x)
+    body.emit_region(x, kernel.body)
+    if odd := unknown(f.declarations):
+        raise LoweringError(f"intrinsics outside the table: {', '.join(odd)}", None)
+    return f"{shared}{f.text()}\n!0 = !{{}}\n"
+
+
+def _parameters(kernel: Kernel) -> list[str]:
+    """The signature in the order of `ir.abi.gpu_layout`."""
+    ordered = any(op.name in _ORDERING for op in walk(kernel.body))
+    found = []
+    for n, param in enumerate(abi.memory_params(kernel.params)):
+        words = [GLOBAL]
+        if param.access is Access.READ and not param.may_alias:
+            words.append("noalias readonly")
+        elif not param.may_alias and not ordered:
+            # LLVM takes memory behind a noalias pointer for untouched by a barrier, but other
+            # invocations write it.
+            words.append("noalias")
+        found.append(" ".join((*words, f"align 16 %b{n}")))
+    for n, param in enumerate(abi.scalar_params(kernel.params)):
+        found.append(f"{memory_type(param.dtype)} %s{n}")
+    found += [f"i64 %n{n}" for n in range(len(abi.memory_params(kernel.params)))]
+    if kernel.sites:
+        found += [f"{GLOBAL} noalias align 4 %faults", "i32 %fault_base"]
+    return [*found, "i32 %gx", "i32 %gy", "i32 %gz"]
+
+
+def _bind(x: Lowering) -> None:
+    """Define what the parameters are."""
+    f, kernel = x.f, x.kernel
+    values = dict(zip((p.name for p in kernel.params), kernel.body.args, strict=True))
+    for n, param in enumerate(abi.memory_params(kernel.params)):
+        value = values[param.name]
+        assert isinstance(value.type, MemType)
+        constant = param.access is Access.READ and not param.may_alias
+        x.memory[value.id] = Memory(value.type, f"%b{n}", GLOBAL, constant)
+        count = f"%n{n}"
+        if x.index.dtype.bits == 32:
+            count = f.value(f"trunc i64 {count} to i32")
+        x.counts[value.id] = count
+    for n, param in enumerate(abi.scalar_params(kernel.params)):
+        t = Ty(param.dtype)
+        text = f"%s{n}"
+        if param.dtype.is_bool:
+            text = f.value(f"icmp ne i8 {text}, 0")
+        x.set(values[param.name], [text])
+        assert values[param.name].type == t.dtype
+    if kernel.sites:
+        x.fault = ("%faults", "%fault_base")
+    x.grid = ["%gx", "%gy", "%gz"]
