@@ -63,6 +63,7 @@ FEATURES: dict[str, str] = {
     "dot4": "packed 4x8-bit dot product in hardware",
     "memory_model": "the Vulkan memory model, with device scope",
     "float_controls_rte": "f32 results rounded to nearest even on demand",
+    "float_controls_rte16": "f16 results rounded to nearest even on demand",
     "float_controls_denorm": "f32 denormals kept on demand",
     "float_controls_signed_zero_inf_nan": "signed zero, infinity and NaN kept on demand",
 }

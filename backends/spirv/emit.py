@@ -248,10 +248,14 @@ _CONTROLS = {
 
 
 def _float_controls(e: Emitter) -> None:
-    """Execution modes for f32 that the target's name asks for."""
-    for feature in sorted(e.native & FLOAT_CONTROLS):
+    """Execution modes for f32 that the target's name asks for, and to nearest even for f16 where
+    anything rounds to it: without the mode, drivers may as well round to zero."""
+    modes = [(feature, 32) for feature in sorted(e.native & FLOAT_CONTROLS)]
+    if e.usage.rounds_half:
+        modes.append(("float_controls_rte", 16))
+    for feature, bits in modes:
         capability, mode = _CONTROLS[feature]
         e.module.capabilities.add(capability)
         e.module.extension_in("SPV_KHR_float_controls", 0x00010400)
-        e.module.mode(mode, 32)
-        e.requires.add(feature)
+        e.module.mode(mode, bits)
+        e.requires.add(feature if bits == 32 else "float_controls_rte16")

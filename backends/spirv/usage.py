@@ -34,6 +34,7 @@ class Usage:
 
     memory: dict[int, MemoryUse] = field(default_factory=dict)  # by value number
     arithmetic: set[str] = field(default_factory=set)  # narrow types used beyond storage
+    rounds_half: bool = False  # whether any op rounds to f16
     subgroups: bool = False
     device_fence: bool = False
     ordered: set[int] = field(default_factory=set)  # id() of barriers that order buffers
@@ -42,6 +43,11 @@ class Usage:
     turns: Turns = NO_TURNS  # of the loops of an invocation
 
 
+# Ops that give an f16 without rounding.
+_KEEPS_HALF = frozenset(
+    {"load", "const", "select", "if", "for", "while", "switch", "bitcast", "neg", "abs", "min"}
+    | {"max", "copysign", "vector", "splat", "extract", "insert", "shuffle"}
+)
 _STORAGE_ONLY = frozenset({"load", "store", "convert"})
 _MEMORY = frozenset({"load", "store", "atomic", "compare_exchange"})
 _DIM_IDS = frozenset({"global_id", "local_id", "group_id", "num_groups"})
@@ -114,6 +120,8 @@ class _Scan:
         for value in op.results:
             if id(value.type) in self.narrow_types:
                 narrow[value.id] = value.type
+                if op.name not in _KEEPS_HALF and narrow_name(value.type) == "f16":
+                    self.usage.rounds_half = True
         if op.name not in _STORAGE_ONLY:
             for value in (*op.results, *op.operands):
                 if value.id in narrow:

@@ -44,6 +44,7 @@ def test_capabilities_are_the_drivers_own(opened):
     lavapipe, swift = opened("lavapipe").capabilities, opened("swiftshader").capabilities
     assert lavapipe.features <= set(FEATURES)
     assert {"f16", "f64", "i8", "i64", "storage8", "storage16"} <= lavapipe.features
+    assert "float_controls_rte16" in lavapipe.features
     assert not {"f16", "f64", "i8", "i64"} & swift.features
     assert lavapipe.limits.loop_iterations == 65535
     assert swift.limits.loop_iterations is None

@@ -68,6 +68,11 @@ CASES = {
         "x: bf16 buffer read, y: f32 buffer write", "bf16", "f32",
         {"StorageBuffer16BitAccess"}, set(), {"storage16"},
     ),
+    "f32 rounded to half": (
+        "x: f32 buffer read, y: f16 buffer write", "f32", "f16",
+        {"StorageBuffer16BitAccess", "RoundingModeRTE"}, {"SPV_KHR_float_controls"},
+        {"storage16", "float_controls_rte16"},
+    ),
     "wide integers": (
         "x: i64 buffer read, y: f32 buffer write", "i64", "f32", {"Int64"}, set(), {"i64"},
     ),
@@ -102,7 +107,12 @@ def test_a_conversion_declares_exactly_what_it_needs(name: str) -> None:
 @pytest.mark.parametrize(
     ("op", "dtype", "capabilities", "features"),
     [
-        ("add", "f16", {"Float16", "StorageBuffer16BitAccess"}, {"f16", "storage16"}),
+        (
+            "add",
+            "f16",
+            {"Float16", "StorageBuffer16BitAccess", "RoundingModeRTE"},
+            {"f16", "storage16", "float_controls_rte16"},
+        ),
         ("add", "i16", {"Int16", "StorageBuffer16BitAccess"}, {"i16", "storage16"}),
         ("mul", "u8", {"Int8", "StorageBuffer8BitAccess"}, {"i8", "storage8"}),
         ("add", "bf16", {"StorageBuffer16BitAccess"}, {"storage16"}),
@@ -144,7 +154,7 @@ def test_arithmetic_declares_exactly_what_it_needs(
             "x: f32 buffer read, y: f32 buffer write",
             "%2 = local_id {dim=0} : i32\n%3 = load %0, %2 : f32\n%h.4 = convert %3 : f16\n"
             "%5 = convert %h.4 : f32\nstore %1, %2, %5\nreturn",
-            {"f16"},
+            {"f16", "float_controls_rte16"},
         ),
         (
             "x: i8 buffer read, y: f32 buffer write",
@@ -338,6 +348,21 @@ def test_a_missing_validator_says_how_to_install_it(monkeypatch: pytest.MonkeyPa
 def test_unknown_archs_are_refused(arch: str) -> None:
     with pytest.raises(CompileError, match="known: "):
         emit(SAXPY, arch, Options())
+
+
+def test_rounding_to_half_is_to_nearest_even_or_refused() -> None:
+    """Without the mode, a driver may round to zero: a device that lacks it is no device for it."""
+    module = emitted(
+        kernel(
+            "x: f32 buffer read, y: f16 buffer write",
+            "%2 = local_id {dim=0} : i32\n%3 = load %0, %2 : f32\n%4 = convert %3 : f16\n"
+            "store %1, %2, %4\nreturn",
+        )
+    )
+    text = disassembly(module)
+    assert "RoundingModeRTE 16" in text
+    assert "RoundingModeRTE 32" not in text
+    assert "float_controls_rte16" in module.requires
 
 
 def test_float_controls_where_the_target_asks_for_them(driver: Driver) -> None:

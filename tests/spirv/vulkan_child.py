@@ -90,6 +90,7 @@ class Device:
         self.name = ffi.string(props.properties.deviceName).decode()
         for member, feature in (
             ("shaderRoundingModeRTEFloat32", "float_controls_rte"),
+            ("shaderRoundingModeRTEFloat16", "float_controls_rte16"),
             ("shaderDenormPreserveFloat32", "float_controls_denorm"),
             ("shaderSignedZeroInfNanPreserveFloat32", "float_controls_signed_zero_inf_nan"),
         ):

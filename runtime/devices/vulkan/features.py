@@ -12,6 +12,7 @@ from .instance import Instance
 
 _LLVMPIPE = 13  # VK_DRIVER_ID_MESA_LLVMPIPE
 _LLVMPIPE_TRIPS = 65535
+_INDEPENDENT_32, _INDEPENDENT = 0, 1  # VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_*
 _COMPUTE_STAGE = 0x20
 CORE_FEATURES = {"shaderFloat64": "f64", "shaderInt64": "i64", "shaderInt16": "i16"}
 
@@ -132,9 +133,10 @@ _SUBGROUP_OPS = {
     0x20: "subgroup_shuffle_relative",
 }
 _TYPES = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
-_DENORM, _ROUNDING, _SPECIALS = (
+_DENORM, _ROUNDING, _HALF_ROUNDING, _SPECIALS = (
     "float_controls_denorm",
     "float_controls_rte",
+    "float_controls_rte16",
     "float_controls_signed_zero_inf_nan",
 )
 
@@ -234,6 +236,9 @@ class PhysicalDevice:
         self._floats = {
             _DENORM: bool(floats.shaderDenormPreserveFloat32),
             _ROUNDING: bool(floats.shaderRoundingModeRTEFloat32),
+            # For one width alone only where widths are independent, all or f32 from the others.
+            _HALF_ROUNDING: bool(floats.shaderRoundingModeRTEFloat16)
+            and int(floats.roundingModeIndependence) in (_INDEPENDENT_32, _INDEPENDENT),
             _SPECIALS: bool(floats.shaderSignedZeroInfNanPreserveFloat32),
         }
 
