@@ -53,3 +53,49 @@ class HazardTracker:
         for binding in bindings:
             self._since.setdefault(binding.allocation.serial, []).append(binding)
         return needed
+
+
+class Dependencies:
+    """Launches in the order recorded, and for each the earlier ones that it must wait for."""
+
+    def __init__(self) -> None:
+        self._accesses: dict[int, list[tuple[Binding, int]]] = {}
+        self._ahead: list[int] = []  # of each launch: a bit for every launch that it comes after
+
+    def of(self, bindings: Iterable[Binding]) -> list[int]:
+        """The launches that the next one, with these bindings, must follow directly.
+
+        What already follows from the others is left out.
+        """
+        bindings = [b for b in bindings if b.nbytes]
+        number = len(self._ahead)
+        conflicts = {
+            launch
+            for new in bindings
+            for old, launch in self._accesses.get(new.allocation.serial, ())
+            if (new.writes or old.writes) and overlap(new, old)
+        }
+        for binding in bindings:
+            self._note(binding, number)
+        ahead, direct = 0, []
+        for launch in sorted(conflicts, reverse=True):
+            if not ahead >> launch & 1:
+                direct.append(launch)
+                ahead |= self._ahead[launch] | 1 << launch
+        self._ahead.append(ahead)
+        return direct
+
+    def _note(self, binding: Binding, number: int) -> None:
+        """Remember an access. A write stands for all earlier accesses of the bytes it covers:
+        whoever conflicts with them conflicts with it."""
+        held = self._accesses.setdefault(binding.allocation.serial, [])
+        if binding.writes:
+            end = binding.offset + binding.nbytes
+            held[:] = [
+                (old, launch)
+                for old, launch in held
+                if launch == number
+                or old.offset < binding.offset
+                or old.offset + old.nbytes > end
+            ]
+        held.append((binding, number))

@@ -46,6 +46,11 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"numpy"},
         {"vulkan", "cffi"},
     ),
+    "runtime/devices/cuda": (
+        {"runtime", "store", "ir.dtypes", "ir.targets", "ir.abi", "ir.interface"},
+        {"numpy"},
+        {"cuda"},
+    ),
     "runtime/devices/interp": (
         {
             "runtime",

@@ -1,0 +1,138 @@
+"""Driver of CUDA devices."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import numpy.typing as npt
+
+from ...bundle import Artifact
+from ...device import Device
+from ...faults import Words
+from ...launch import Command
+from .api import Api
+from .context import Context, HasContext, current
+from .faultmap import FaultMap
+from .graph import CudaRecording
+from .memory import CudaMemory, Heap
+from .modules import Code
+from .physical import capabilities
+from .queue import Queue
+from .transfers import Transfers
+
+
+class CudaDevice(HasContext, Device):
+    """A use of a device's primary context, with one stream of its own."""
+
+    def __init__(self, spec: str, api: Api, ordinal: int, timeout: float) -> None:
+        device = api.call("cuDeviceGet", ordinal)
+        super().__init__(spec, capabilities(api, device, spec), timeout)
+        self.api, self.ordinal = api, ordinal
+        self._context = Context(api, ordinal)
+        try:
+            with self._context:
+                self._queue = Queue(api, spec, timeout)
+                self._heap = Heap(api, ordinal, device, self._queue)
+                self._transfers = Transfers(api, self._queue)
+                self._map = FaultMap(api, self._heap, self._queue)
+        except BaseException:
+            self._context.release()
+            raise
+        self._total = self.capabilities.limits.buffer_bytes
+        self._codes: list[Code] = []
+        self._recordings: set[CudaRecording] = set()
+
+    @current
+    def _allocate(self, nbytes: int) -> CudaMemory:
+        return self._heap.allocate(nbytes, self.name)
+
+    @current
+    def _release(self, handle: CudaMemory) -> None:
+        self._heap.release(handle)
+
+    @current
+    def _write(self, handle: CudaMemory, offset: int, data: memoryview) -> None:
+        self._transfers.write(handle.address + offset, data)
+
+    @current
+    def _write_in_order(self, handle: CudaMemory, offset: int, data: bytes) -> None:
+        self._transfers.write(handle.address + offset, data)
+
+    @current
+    def _read(self, handle: CudaMemory, offset: int, data: memoryview) -> None:
+        self._transfers.read(handle.address + offset, data)
+
+    @current
+    def _load(self, artifact: Artifact, blob: bytes) -> Code:
+        grid = self.capabilities.limits.grid
+        code = Code(self.api, artifact.manifest, blob, str(artifact.file), grid)
+        self._codes.append(code)
+        return code
+
+    def _submit(self, command: Command) -> None:
+        code: Code = command.kernel.code
+        with self._context:
+            code.launch(command, self._map.address, self._queue)
+        if code.sited:
+            self._map.dirty = True
+
+    @current
+    def _record(self, commands: list[Command], timed: bool) -> CudaRecording:
+        recording = CudaRecording(self.api, self._queue, self._map.address, commands, timed)
+        self._recordings.add(recording)
+        return recording
+
+    def _replay(self, handle: CudaRecording) -> None:
+        self._queue.busy = handle.replayed = True
+        if handle.sited:
+            self._map.dirty = True
+        with self._context:
+            (status,) = self.api.drv.cuGraphLaunch(handle.exec, self._queue.stream)
+        if status:
+            raise self.api.error(status, "cuGraphLaunch", self.name)
+
+    @current
+    def _drop_recording(self, handle: CudaRecording) -> None:
+        if handle in self._recordings:
+            self._recordings.discard(handle)
+            handle.close()
+
+    @current
+    def _rewrite_recording(self, handle: CudaRecording, launch: int, command: Command) -> None:
+        handle.rewrite(launch, command)
+
+    @current
+    def _times(self, handle: CudaRecording) -> npt.NDArray[np.float64]:
+        return handle.times()
+
+    @current
+    def _wait(self, timeout: float) -> None:
+        self._map.copy_out(self._faults.words)
+        self._queue.wait(timeout)
+
+    @current
+    def _take_faults(self, words: int) -> Words:
+        return self._map.take(words)
+
+    @current
+    def _budget(self) -> tuple[int, int, bool]:
+        return self._live + self._heap.free(), self._total, False
+
+    def _abandon(self) -> None:
+        # The driver may still run work on all of this: never give it back.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+
+    def _close(self) -> None:
+        with self._context:
+            for recording in self._recordings:
+                recording.close()
+            self._recordings.clear()
+            self._transfers.close()
+            self._map.close()
+            self._heap.close()
+            for code in self._codes:
+                code.close()
+            self._codes.clear()
+            self._queue.close()
+        self._context.release()

@@ -1,0 +1,89 @@
+"""Recordings as CUDA graphs: a node for each launch, an edge for each real hazard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...hazards import Dependencies
+from ...launch import Command
+from .api import Api
+from .queue import Queue
+
+
+class CudaRecording:
+    """An executable graph. sited: a launch of it has fault sites. replayed: at least once."""
+
+    def __init__(
+        self, api: Api, queue: Queue, faults: int, commands: Sequence[Command], timed: bool
+    ) -> None:
+        self._api, self._queue, self._faults = api, queue, faults
+        self.launches = list(commands)
+        self.sited = any(c.kernel.code.sited for c in commands if c.groups)
+        self.replayed = False
+        self._nodes: dict[int, Any] = {}
+        self._events: list[Any] = []
+        self._graph = api.call("cuGraphCreate", 0)
+        self.exec: Any = None
+        try:
+            self._build(timed)
+            self.exec = api.call("cuGraphInstantiate", self._graph, 0)
+            api.call("cuGraphUpload", self.exec, queue.stream)
+            queue.busy = True
+        except BaseException:
+            self.close()
+            raise
+
+    def rewrite(self, launch: int, command: Command) -> None:
+        """Other scalars for later replays; none is pending."""
+        self.launches[launch] = command
+        if launch in self._nodes:
+            params = command.kernel.code.node_parameters(command, self._faults)
+            self._api.call("cuGraphExecKernelNodeSetParams", self.exec, self._nodes[launch], params)
+
+    def times(self) -> npt.NDArray[np.float64]:
+        """Seconds of each launch in the last replay, which is done."""
+        result = np.zeros(len(self.launches))
+        if not self.replayed:
+            return result
+        spans = zip(self._nodes, self._events, self._events[1:], strict=False)
+        for launch, start, end in spans:
+            result[launch] = self._api.call("cuEventElapsedTime", start, end) * 1e-3
+        return result
+
+    def close(self) -> None:
+        """The driver keeps what a pending replay needs."""
+        if self.exec is not None:
+            self._api.call("cuGraphExecDestroy", self.exec)
+        self._api.call("cuGraphDestroy", self._graph)
+        for event in self._events:
+            self._api.call("cuEventDestroy", event)
+
+    def _build(self, timed: bool) -> None:
+        before, hazards = [], Dependencies()
+        order: list[Any] = []
+        if timed:
+            before = [self._event_node([])]
+        for n, command in enumerate(self.launches):
+            if not command.groups:
+                continue
+            # Timed launches do not overlap: each would be charged with its neighbours' time.
+            after = before if timed else [order[d] for d in hazards.of(command.bindings)]
+            params = command.kernel.code.node_parameters(command, self._faults)
+            node = self._api.call(
+                "cuGraphAddKernelNode", self._graph, after or None, len(after), params
+            )
+            self._nodes[n] = node
+            order.append(node)
+            if timed:
+                before = [self._event_node([node])]
+
+    def _event_node(self, after: list[Any]) -> Any:
+        event = self._queue.event(timing=True)
+        self._events.append(event)
+        return self._api.call(
+            "cuGraphAddEventRecordNode", self._graph, after or None, len(after), event
+        )

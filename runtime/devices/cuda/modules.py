@@ -1,0 +1,169 @@
+"""Loaded code, and the parameters of its launches in the form that the driver takes."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from ....ir.abi import gpu_layout, memory_params, scalar_params
+from ....ir.dtypes import DTYPES, Access
+from ....ir.interface import Param
+from ....store.manifest import Manifest
+from ...errors import ArtifactCorrupt, DriverError, Refused
+from ...launch import Command, Grid, folded
+from ...refusal import Lack, Refusal
+from .api import Api
+from .queue import Queue
+
+LOG_BYTES = 8192
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_NOT_FOR_THIS = {
+    200: "the image is invalid or for another architecture",
+    209: "no code for this architecture",
+    218: "the PTX was refused",
+    222: "the PTX is newer than the driver",
+    223: "the driver does not compile PTX",
+    300: "the code is invalid",
+}
+
+
+def parameter_format(params: Sequence[Param], faults: bool) -> str:
+    """`ir.abi.gpu_layout` as a struct format: pointers, scalars, counts, with fault sites the
+    bitmap's address and the fault base, then the grid."""
+    layout = gpu_layout(params, faults)
+    fields = [(at, "Q") for at in (*layout.pointers, *layout.counts)]
+    for at, param in zip(layout.scalars, scalar_params(params), strict=True):
+        fields.append((at, _CODES[param.dtype.bytes]))
+    if layout.faults is not None and layout.fault_base is not None:
+        fields += [(layout.faults, "Q"), (layout.fault_base, "I")]
+    fields += [(layout.grid + 4 * n, "I") for n in range(3)]
+    text, end = "<", 0
+    for at, code in sorted(fields):
+        text += f"{at - end}x{code}" if at > end else code
+        end = at + struct.calcsize(f"<{code}")
+    return text
+
+
+class Code:
+    """A kernel of a loaded module.
+
+    Its parameter block is filled for a launch and copied by the driver during the call, so one
+    block serves all launches; the device's lock is held.
+    """
+
+    def __init__(self, api: Api, manifest: Manifest, blob: bytes, where: str, limits: Grid) -> None:
+        self.manifest, self._api, self._limits = manifest, api, limits
+        self.module = _load(api, manifest, blob, where)
+        try:
+            self.function = self._function(where)
+        except BaseException:
+            api.call("cuModuleUnload", self.module)
+            raise
+        self.sited = bool(manifest.sites)
+        self.block = manifest.workgroup
+        self._layout()
+
+    def _function(self, where: str) -> Any:
+        api, manifest = self._api, self.manifest
+        try:
+            function = api.call("cuModuleGetFunction", self.module, manifest.entry.encode())
+        except DriverError as error:
+            raise ArtifactCorrupt(
+                f"the code has no entry {manifest.entry!r} ({error.what})",
+                where=where,
+                do="rebuild or fetch the bundle again",
+            ) from error
+        if api.has("cuFuncLoad") and api.version >= 12040:
+            api.call("cuFuncLoad", function)  # else the first launch would load it
+        self.shared = int(manifest.facts.get("dynamic_shared_bytes", 0))
+        if self.shared:
+            name = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+            which = getattr(api.drv.CUfunction_attribute, name)
+            api.call("cuFuncSetAttribute", function, which, self.shared)
+        return function
+
+    def _layout(self) -> None:
+        params = [
+            Param(p.name, p.kind, DTYPES[p.dtype], Access(p.access), p.may_alias)
+            for p in self.manifest.params
+        ]
+        layout = gpu_layout(params, self.sited)
+        packed = struct.Struct(parameter_format(params, self.sited))
+        self._buffer = ctypes.create_string_buffer(max(packed.size, 1))
+        base = ctypes.addressof(self._buffer)
+        faults = [] if layout.faults is None else [layout.faults, layout.fault_base]
+        grid = [layout.grid + 4 * n for n in range(3)]
+        places = [*layout.pointers, *layout.scalars, *layout.counts, *faults, *grid]
+        self._places = (ctypes.c_void_p * len(places))(*(base + (at or 0) for at in places))
+        self.parameters = ctypes.addressof(self._places)  # a void *[] for the driver
+        self._pack = packed.pack_into
+        self.buffers = len(memory_params(params))
+
+    def fill(self, command: Command, faults: int) -> Grid:
+        """Put a launch's parameters into the block; the grid to launch. LimitExceeded."""
+        bindings, grid = command.bindings, command.grid
+        values = [b.allocation.handle.address + b.offset for b in bindings]
+        values += command.scalars
+        values += [b.elements for b in bindings]
+        if self.sited:
+            values += (faults, command.fault_base)
+        self._pack(self._buffer, 0, *values, *grid)
+        x, y, z = self._limits
+        if grid[0] <= x and grid[1] <= y and grid[2] <= z:
+            return grid
+        return folded(grid, self._limits, f"kernel {command.kernel.name}")
+
+    def launch(self, command: Command, faults: int, queue: Queue) -> None:
+        """Queue a launch."""
+        x, y, z = self.fill(command, faults)
+        bx, by, bz = self.block
+        queue.busy = True
+        (status,) = self._api.drv.cuLaunchKernel(
+            self.function, x, y, z, bx, by, bz, self.shared, queue.stream, self.parameters, 0
+        )
+        if status:
+            raise self._api.error(status, "cuLaunchKernel", f"kernel {self.manifest.kernel}")
+
+    def node_parameters(self, command: Command, faults: int) -> Any:
+        """The same launch as the parameters of a graph's node; valid until the next `fill`."""
+        params = self._api.drv.CUDA_KERNEL_NODE_PARAMS()
+        params.func = self.function
+        params.gridDimX, params.gridDimY, params.gridDimZ = self.fill(command, faults)
+        params.blockDimX, params.blockDimY, params.blockDimZ = self.block
+        params.sharedMemBytes = self.shared
+        params.kernelParams = self.parameters
+        return params
+
+    def close(self) -> None:
+        """No launch is pending."""
+        self._api.call("cuModuleUnload", self.module)
+
+
+def _load(api: Api, manifest: Manifest, blob: bytes, where: str) -> Any:
+    """The module of an artifact; Refused or ArtifactCorrupt with the assembler's log."""
+    if manifest.target.startswith("cubin-"):
+        status, module = api.drv.cuModuleLoadData(blob)
+        log = ""
+    else:
+        option = api.drv.CUjit_option
+        said = bytearray(LOG_BYTES)
+        options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+        status, module = api.drv.cuModuleLoadDataEx(blob + b"\0", 2, options, [said, LOG_BYTES])
+        log = bytes(said).split(b"\0")[0].decode("utf-8", "replace").strip()
+    if not status:
+        return module
+    reason = _NOT_FOR_THIS.get(int(status))
+    if reason is None:
+        raise api.error(status, "cuModuleLoadData", where)
+    if int(status) in (222, 223):
+        lack = Lack(manifest.target, 0, (f"{reason}{': ' + log if log else ''}",))
+        refusal = Refusal(manifest.kernel, manifest.specialization, "cuda", (), (), (lack,))
+        raise Refused(refusal)
+    raise ArtifactCorrupt(
+        f"the driver refuses the code: {reason}" + (f"\n{log}" if log else ""),
+        where=where,
+        expected=f"code for {manifest.target}",
+        do="rebuild or fetch the bundle again",
+    )

@@ -1,0 +1,103 @@
+"""What a CUDA device has, told as `Capabilities`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.targets import Capabilities, Limits
+from ...memory import GRANULE
+from ...ptx import newest_isa, targets
+from .api import Api, release
+from .context import attribute
+
+# Of every device since compute capability 7.5; the rest of `ir.targets.FEATURES` is not for it.
+_FEATURES = (
+    "f16",
+    "f64",
+    "i8",
+    "i16",
+    "i64",
+    "storage8",
+    "storage16",
+    "atomic_i64",
+    "atomic_shared_i64",
+    "atomic_f32_add",
+    "atomic_shared_f32_add",
+    "atomic_f64_add",
+    "atomic_f32_minmax",
+    "subgroup_basic",
+    "subgroup_vote",
+    "subgroup_arithmetic",
+    "subgroup_ballot",
+    "subgroup_shuffle",
+    "subgroup_shuffle_relative",
+    "subgroup_size_control",
+    "dot4",
+    "memory_model",
+    "float_controls_rte",
+    "float_controls_denorm",
+    "float_controls_signed_zero_inf_nan",
+)
+OLDEST = (7, 5)
+# Parameters of a kernel take 4 KiB at most: 16 bytes a buffer, the rest for everything else.
+_BUFFERS = 240
+
+
+def names(api: Api) -> list[str]:
+    """The devices' names, by ordinal."""
+    count = api.call("cuDeviceGetCount")
+    return [name_of(api, api.call("cuDeviceGet", n)) for n in range(count)]
+
+
+def name_of(api: Api, device: Any) -> str:
+    """A device's name."""
+    text: bytes = api.call("cuDeviceGetName", 128, device)
+    return text.split(b"\0")[0].decode("utf-8", "replace")
+
+
+def capability(api: Api, device: Any) -> tuple[int, int]:
+    """The compute capability."""
+    return (
+        attribute(api, device, "COMPUTE_CAPABILITY_MAJOR"),
+        attribute(api, device, "COMPUTE_CAPABILITY_MINOR"),
+    )
+
+
+def capabilities(api: Api, device: Any, spec: str) -> Capabilities:
+    """The device as selection and planning see it."""
+
+    def get(name: str) -> int:
+        return attribute(api, device, name)
+
+    major, minor = capability(api, device)
+    total = int(api.call("cuDeviceTotalMem", device))
+    limits = Limits(
+        workgroup_invocations=get("MAX_THREADS_PER_BLOCK"),
+        workgroup_size=(get("MAX_BLOCK_DIM_X"), get("MAX_BLOCK_DIM_Y"), get("MAX_BLOCK_DIM_Z")),
+        grid=(get("MAX_GRID_DIM_X"), get("MAX_GRID_DIM_Y"), get("MAX_GRID_DIM_Z")),
+        shared_bytes=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        buffer_bytes=total,
+        binding_bytes=total,
+        buffers=_BUFFERS,
+    )
+    isa = newest_isa(api.version)
+    return Capabilities(
+        device=spec,
+        name=name_of(api, device),
+        driver=f"NVIDIA driver of CUDA {release(api.version)}",
+        targets=targets((major, minor)),
+        limits=limits,
+        features=frozenset((*_FEATURES, "bf16") if (major, minor) >= (8, 0) else _FEATURES),
+        subgroup_sizes=(get("WARP_SIZE"),),
+        offset_alignment=GRANULE,
+        unified_memory=bool(get("INTEGRATED")),
+        facts={
+            "type": "integrated" if get("INTEGRATED") else "discrete",
+            "compute_capability": f"{major}.{minor}",
+            "cuda": release(api.version),
+            "ptx_isa": f"{isa[0]}.{isa[1]}",
+            "multiprocessors": get("MULTIPROCESSOR_COUNT"),
+            "l2_bytes": get("L2_CACHE_SIZE"),
+            "memory_bus_bits": get("GLOBAL_MEMORY_BUS_WIDTH"),
+        },
+    )
