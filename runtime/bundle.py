@@ -19,6 +19,7 @@ from ..ir.dtypes import DTYPES
 from ..ir.interface import Loc
 from ..store.manifest import SCHEMA, Manifest, ManifestError
 from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
+from .ptx import lacking_architecture, lacking_driver
 from .refusal import Lack, Refusal
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Bundle:
                 if not missing:
                     return artifact
                 lacks.append(Lack(artifact.manifest.target, number, missing))
+        lacks += _unloadable(artifacts, capabilities)
         built = tuple(sorted({a.manifest.target for a in artifacts}))
         device = f"{capabilities.device} ({capabilities.name})"
         return Refusal(kernel, specialization, device, capabilities.targets, built, tuple(lacks))
@@ -180,6 +182,8 @@ def lacking(manifest: Manifest, capabilities: Capabilities) -> tuple[str, ...]:
     if limits.loop_iterations is not None and isinstance(turns, int):  # else each launch tells
         needs.append(("loop turns of an invocation", turns, limits.loop_iterations))
     missing += [f"{need} {what} (limit {limit})" for what, need, limit in needs if need > limit]
+    if driver := lacking_driver(manifest, capabilities):
+        missing.append(driver)
     return tuple(missing)
 
 
@@ -205,6 +209,19 @@ def _variants(
         and capabilities.features.issuperset(suffixes(a))
     ]
     return sorted(fitting, key=lambda a: -len(suffixes(a)))
+
+
+def _unloadable(artifacts: tuple[Artifact, ...], capabilities: Capabilities) -> list[Lack]:
+    """The artifacts of the device's vendor that are for other architectures."""
+    numbers: dict[str, int] = {}
+    lacks = []
+    for artifact in artifacts:
+        target = artifact.manifest.target
+        number = numbers[target] = numbers.get(target, -1) + 1
+        loads = target.partition(":")[0] in capabilities.targets
+        if not loads and (why := lacking_architecture(target, capabilities)):
+            lacks.append(Lack(target, number, (why,)))
+    return lacks
 
 
 def canonical(entries: list[dict[str, Any]]) -> bytes:

@@ -20,7 +20,8 @@ class Refusal(NamedTuple):
     """No variant of a kernel fits a device.
 
     targets: what the device loads, best first. built: what the bundle has for this kernel and
-    specialization. lacks: one entry per variant of a target that the device loads.
+    specialization. lacks: one entry per variant of a target that the device loads, or that is made
+    for another architecture of the device's vendor.
     """
 
     kernel: str
