@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .core import Kernel, Op, Value, const_value
+from .core import Kernel, Op, Region, Value, const_value
 from .dtypes import DType, MemType
 from .interface import Attr
 
@@ -140,15 +140,21 @@ class Bounds:
                 self.buffers[value.id] = param.name
             elif param.dtype.is_int:
                 self.sums[value.id] = {(("scalar", param.name),): 1}
+        self.define(kernel.body)
 
-    def define(self, op: Op) -> None:
-        """Note an op; those that define its operands have been noted."""
-        for value in op.results:
-            self.defs[value.id] = op
-        if op.name in ("if", "switch"):
-            ends = [r.terminator for r in op.regions if r.terminator.name == "yield"]
-            for n, value in enumerate(op.results):
-                self.arms[value.id] = [end.operands[n] for end in ends]
+    def define(self, region: Region) -> None:
+        """Note the ops of a region and of those inside."""
+        defs = self.defs
+        for op in region.ops:
+            for value in op.results:
+                defs[value.id] = op
+            if op.regions:
+                if op.results and op.name in ("if", "switch"):
+                    ends = [r.terminator for r in op.regions if r.terminator.name == "yield"]
+                    for n, value in enumerate(op.results):
+                        self.arms[value.id] = [end.operands[n] for end in ends]
+                for inner in op.regions:
+                    self.define(inner)
 
     def count_up(self, variable: Value, low: Value, high: Value) -> None:
         """Note the variable of a loop from low to high - 1."""

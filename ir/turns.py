@@ -24,7 +24,6 @@ from .interface import Attr
 from .sums import Bounds, Expr, add, ceil_div, constant, greatest, minus, mul, plus
 
 _ARMS = ("if", "switch")
-_LOOPS = ("for", "while")
 _SAME = ("const", "count", "group_id", "num_groups", "num_subgroups", "alloc")
 _UP = {"lt": 0, "le": 1}
 _DOWN = {"gt": 0, "ge": 1, "ne": 0}
@@ -61,39 +60,57 @@ class _Counting:
     def __init__(self, kernel: Kernel) -> None:
         self.bounds = Bounds(kernel)
         self.open = 0
-        self.same = {
-            v.id for p, v in zip(kernel.params, kernel.body.args, strict=True) if p.kind == "scalar"
+        # Whether values are the same for all invocations of a workgroup, as far as asked for.
+        self.known_same = {
+            v.id: p.kind == "scalar" for p, v in zip(kernel.params, kernel.body.args, strict=True)
         }
+        self.counters: dict[int, tuple[Value, Value]] = {}  # low and high, by loop variable
+
+    def same(self, value: Value) -> bool:
+        """Whether a value is the same for all invocations of a workgroup."""
+        known, pending = self.known_same, [value]
+        while pending:  # not by recursion: chains of ops can be long
+            v = pending[-1]
+            if v.id in known:
+                pending.pop()
+                continue
+            op = self.bounds.defs.get(v.id)
+            operands: tuple[Value, ...] = self.counters.get(v.id, ())
+            if op is not None and _follows(op):
+                operands = op.operands
+            if not operands:
+                known[v.id] = op is not None and op.name in _SAME
+                continue
+            asked = [o for o in operands if o.id not in known]
+            if asked:
+                pending += asked
+            else:
+                known[v.id] = all(known[o.id] for o in operands)
+        return known[value.id]
 
     def region(self, region: Region) -> Expr:
         total: Expr = 0
         for op in region.ops:
+            if not op.regions:
+                continue
             if op.name in _ARMS:
                 arms = [self.region(r) for r in op.regions]
-                if op.operands[0].id in self.same:
+                if not any(arms):
+                    continue
+                if self.same(op.operands[0]):
                     total = add(total, greatest(*arms))
                 else:
                     for arm in arms:
                         total = add(total, arm)
-            elif op.name in _LOOPS:
+            else:
                 total = add(total, self.for_(op) if op.name == "for" else self.while_(op))
-            elif op.name in _SAME or (
-                op.operands
-                and op.results
-                and not isinstance(op.operands[0].type, MemType)
-                and not op.name.startswith("subgroup_")
-                and all(v.id in self.same for v in op.operands)
-            ):
-                self.same.update(v.id for v in op.results)
-            self.bounds.define(op)
         return total
 
     def for_(self, op: Op) -> Expr:
         low, high = op.operands[:2]
         variable = op.regions[0].args[0]
         self.bounds.count_up(variable, low, high)
-        if low.id in self.same and high.id in self.same:
-            self.same.add(variable.id)
+        self.counters[variable.id] = low, high
         span = plus(self.bounds.of(high), minus(self.bounds.of(low)))
         return self.loop(self.bounds.upper(span), op.regions[0])
 
@@ -165,6 +182,13 @@ class _Counting:
             if lowest == 0 if test == "ne" else lowest is not None and lowest >= _DOWN[test]:
                 return _bits(bounds.upper(first), variable.type)
         return None
+
+
+def _follows(op: Op) -> bool:
+    """Whether the result is the same for all invocations where the operands are."""
+    if op.regions or not op.operands or op.name in _SAME or op.name.startswith("subgroup_"):
+        return False
+    return not isinstance(op.operands[0].type, MemType)
 
 
 def _whole(span: Expr | None, step: int) -> Expr | None:
