@@ -22,8 +22,10 @@ Values are numbered; two kernels are equal when their structure, numbers and att
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeVar, dataclass_transform
 
 from .dtypes import DType, MemType, Type
 from .interface import Attr as Attr
@@ -33,8 +35,19 @@ from .interface import bits_float as bits_float
 from .interface import const_bits as const_bits
 from .interface import float_bits as float_bits
 
+_Class = TypeVar("_Class")
+_FREEZE = os.environ.get("GRISTMILL_VERIFY") == "1"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def _node(cls: type[_Class]) -> type[_Class]:
+    """A frozen dataclass. Type checkers see to it that no field is set again, and so does Python
+    under GRISTMILL_VERIFY=1; else that would cost more than half of the time to make one, and a
+    compile makes thousands."""
+    return dataclass(frozen=_FREEZE, slots=True, unsafe_hash=True)(cls)
+
+
+@_node
 class Value:
     """An SSA value: number, type and, for readers only, the name it had in the source."""
 
@@ -43,7 +56,7 @@ class Value:
     hint: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Op:
     """One operation. `attrs` is sorted by name; `loc` is where the source asked for it."""
 
@@ -68,7 +81,7 @@ class Op:
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Region:
     """A list of ops, the last of which is a terminator, with the region's arguments."""
 
