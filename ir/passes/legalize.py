@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import Kernel, Op
+from ..core import Kernel
 from .effects import value_types
 from .expand import Expand
 from .narrow import Narrow
 from .split import Split
 from .support import Support
+from .template import Settled
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Legalize:
     def __call__(self, kernel: Kernel) -> Kernel:
         return self.settling(kernel)[0]
 
-    def settling(self, kernel: Kernel) -> tuple[Kernel, list[Op]]:
-        """The same, and ops that need no simplification (as far as they are in it still)."""
+    def settling(self, kernel: Kernel) -> tuple[Kernel, Settled]:
+        """The same, and what needs no simplification (as far as it is in it still)."""
         kernel, settled = Expand(self.support).settling(kernel)
         types = value_types(kernel)  # splitting does not change which element types there are
         kernel = Split(self.support.max_lanes).where(kernel, types)

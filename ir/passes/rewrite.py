@@ -64,6 +64,9 @@ class Rewriter:
     operands stay the same values, they only take part in merging, and those whose name is not in
     `awaited` not even in that. A rule that looks at more than an op and its operands' numbers may
     miss a chance there.
+
+    apart: `id` of ops with one result and no regions that are settled and cannot be equal to any
+    op that is not; see `template.Settled`.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Rewriter:
         convert_ifs: int = 0,
         settled: Collection[int] = (),
         awaited: Collection[str] = (),
+        apart: Collection[int] = (),
     ) -> None:
         self.kernel = kernel
         self.rules = rules.rules
@@ -83,6 +87,7 @@ class Rewriter:
         self.late = rules.late
         self.settled = settled
         self.awaited = awaited
+        self.apart = apart
         self.flow = flow
         self.convert_ifs = convert_ifs
         self.subst: dict[int, Value] = {}
@@ -154,7 +159,7 @@ class Rewriter:
 
     def block(self, ops: Sequence[Op]) -> bool:
         """Rewrite ops into `out`; True where a terminator (kept or inlined) ended the block."""
-        subst = self.subst
+        subst, apart = self.subst, self.apart
         for op in ops:
             for v in op.operands:
                 if v.id in subst:
@@ -163,6 +168,11 @@ class Rewriter:
                         self._need(operands)
                     op = Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
                     break
+            else:
+                if id(op) in apart:
+                    self.defs[op.results[0].id] = op
+                    self.out.append(op)
+                    continue
             if op.regions:
                 self.loc = op.loc
                 if control.rewrite(self, op):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region
+from ..core import Kernel, Region
 from .effects import SYNCS, WRITERS
 from .identities import NEED_CONSTANT, PLAIN, RULES, SIMPLE, folding
 from .rewrite import Rewriter, RuleSet
 from .strength import RULES as STRENGTH
 from .strength import joined
+from .template import Settled
+
+NOTHING = Settled()
 
 
 @dataclass(frozen=True)
@@ -23,24 +26,29 @@ class Simplify:
     name: str = "simplify"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return self._walk(kernel, ())
+        return self._walk(kernel)
 
-    def again(self, kernel: Kernel, before: Kernel, more: Iterable[Op] = ()) -> Kernel:
+    def again(self, kernel: Kernel, before: Kernel, copied: Settled = NOTHING) -> Kernel:
         """The same where `kernel` came from `before`, which this pass (without strength) gave:
-        rules are tried on what is new only, and is not among `more`."""
+        rules are tried on what is new only, and is not of `copied`."""
         settled = {id(op) for region in _regions(before) for op in region.ops}
+        settled.update(map(id, copied.ops))
+        apart = frozenset(map(id, copied.apart))
         # What settled ops may be merged with: new ones, and what strength reduction makes.
         awaited = {"splat", "shl", "shr", "and"}
         if kernel is not before:
             ops = (op for region in _regions(kernel) for op in region.ops)
-            awaited.update([op.name for op in ops if id(op) not in settled])
+            awaited.update([op.name for op in ops if not (id(op) in settled or id(op) in apart)])
             if "load" in awaited:
                 awaited |= WRITERS | SYNCS
-        settled.update(map(id, more))
-        return self._walk(kernel, settled, awaited)
+        return self._walk(kernel, settled, awaited, apart)
 
     def _walk(
-        self, kernel: Kernel, settled: Collection[int], awaited: Collection[str] = ()
+        self,
+        kernel: Kernel,
+        settled: Collection[int] = (),
+        awaited: Collection[str] = (),
+        apart: Collection[int] = (),
     ) -> Kernel:
         rules = _STRONG if self.strength else SIMPLE
         return Rewriter(
@@ -51,6 +59,7 @@ class Simplify:
             convert_ifs=self.convert_ifs,
             settled=settled,
             awaited=awaited,
+            apart=apart,
         ).run()
 
 
