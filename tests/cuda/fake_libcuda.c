@@ -48,7 +48,7 @@ static long options[16];
 enum { STEP, STICKY, STICKY_AFTER, HANG_AFTER, FAIL_ALLOC, FAIL_LOAD, MEMORY, POOLS_THERE, DRIVER,
        DEVICES, CAPABILITY, FAIL_LAUNCH, INIT };
 static long option(int which) {
-  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 30, 1, 13000, 2, 90, 0, 0};
+  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 31, 1, 13000, 2, 90, 0, 0};
   return options[which] ? options[which] - 1000000 : standard[which];
 }
 API void fake_set(int which, long value) { options[which] = value + 1000000; }

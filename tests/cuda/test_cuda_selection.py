@@ -1,4 +1,4 @@
-"""What a CUDA device takes from a bundle, and what it refuses by type before the driver is asked."""
+"""What a CUDA device takes from a bundle, and what it refuses before the driver is asked."""
 
 from __future__ import annotations
 

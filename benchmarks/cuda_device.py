@@ -1,0 +1,195 @@
+"""What a CUDA device costs the host: loading, launching, replaying, starting, copying.
+
+    python benchmarks/cuda_device.py [--bundle artifacts] [--device cuda] [--kernel saxpy]
+                                     [--specialization f32]
+
+Needs numpy, cuda-bindings, a driver and a bundle with PTX or cubin of saxpy (`scons target=ptx
+kernel=saxpy`); PYTHONPATH=src will do for gristmill. The driver's own cache of compiled PTX is off.
+Bounds are those of one H200. First results are wall times of fresh processes, less that of one that
+only starts the driver and retains the primary context.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+os.environ.setdefault("CUDA_CACHE_DISABLE", "1")
+
+import numpy as np
+
+from gristmill import runtime
+
+TINY, LAUNCHES = 256, 200
+BARE = """
+import os, sys
+import numpy
+from cuda.bindings import driver
+assert not driver.cuInit(0)[0]
+assert not driver.cuDevicePrimaryCtxRetain(driver.cuDeviceGet({ordinal})[1])[0]
+"""
+FIRST = """
+import numpy as np
+from gristmill import runtime
+bundle = runtime.open_bundle({bundle!r})
+with runtime.open_device({device!r}) as device:
+    x, y = np.ones(1000, np.float32), np.ones(1000, np.float32)
+    device.load(bundle, {kernel!r}, {specialization!r})(x, y, 2.0)
+    assert (y == 3).all()
+"""
+
+
+def row(name: str, value: float, unit: str, bound: str = "") -> None:
+    print(f"{name:46} {value:10.3f} {unit:5} {bound and f'(bound {bound})'}", flush=True)
+
+
+def best(run: Callable[[], object], tries: int = 30) -> float:
+    """Microseconds of the fastest call."""
+    times = []
+    for _ in range(tries):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times) * 1e6
+
+
+def loads(device: runtime.Device, bundle: runtime.Bundle, kernel: str, special: str) -> None:
+    every = device.capabilities
+    for kind, bound in (("cubin", "0.2"), ("ptx", "")):
+        targets = tuple(t for t in every.targets if t.startswith(kind))
+        device.capabilities = replace(every, targets=targets)
+        found = bundle.select(kernel, special, device.capabilities)
+        if isinstance(found, runtime.Refusal):
+            print(f"load of a {kind}: {found}")
+            continue
+        blob, times = found.read(), []
+        for _ in range(5):
+            start = time.perf_counter()
+            device._load(found, blob)
+            times.append((time.perf_counter() - start) * 1e3)
+        row(f"load of {found.manifest.target}, first", times[0], "ms")
+        row(f"load of {found.manifest.target}, best of 5", min(times), "ms", bound)
+    device.capabilities = every
+
+
+def launches(device: runtime.Device, kernel: runtime.LoadedKernel) -> None:
+    x, y = (device.upload(np.ones(TINY, np.float32)) for _ in range(2))
+    hosts, alls = [], []
+    for _ in range(40):
+        start = time.perf_counter()
+        for _ in range(LAUNCHES):
+            device.launch(kernel, x, y, 0.0)
+        middle = time.perf_counter()
+        device.synchronize()
+        hosts.append((middle - start) / LAUNCHES * 1e6)
+        alls.append((time.perf_counter() - start) / LAUNCHES * 1e6)
+    row("direct launch, host, best of 40 x 200", min(hosts), "us", "7")
+    row("direct launch, host, median", statistics.median(hosts), "us")
+    row("direct launch, with the wait", min(alls), "us")
+
+
+def replays(device: runtime.Device, kernel: runtime.LoadedKernel) -> None:
+    pairs = [[device.upload(np.ones(TINY, np.float32)) for _ in range(2)] for _ in range(LAUNCHES)]
+    for name, used in (("one after the other", pairs[:1] * LAUNCHES), ("independent", pairs)):
+        with device.record() as recording:
+            for x, y in used:
+                recording.launch(kernel, x, y, 0.0)
+        recording.replay()
+        device.synchronize()
+        hosts, alls = [], []
+        for _ in range(20):
+            start = time.perf_counter()
+            for _ in range(20):
+                recording.replay()
+            hosts.append((time.perf_counter() - start) / 20 * 1e6)
+            device.synchronize()
+            alls.append((time.perf_counter() - start) / 20 / LAUNCHES * 1e6)
+        row(f"replay of 200, {name}, host", min(hosts), "us", "20")
+        row(f"replay of 200, {name}, per kernel", min(alls), "us", "0.9")
+        one = best(lambda r=recording: (r.replay(), device.synchronize()))  # type: ignore[misc]
+        row(f"one replay of 200, {name}, and wait", one, "us")
+        with device.record(timed=True) as timed:
+            for x, y in used:
+                timed.launch(kernel, x, y, 0.0)
+        timed.replay()
+        median = float(np.median(timed.timestamps()))
+        row(f"one of 200, {name}, by its timestamps", median * 1e6, "us")
+        assert np.array_equal(used[0][1].numpy(), np.ones(TINY, np.float32))
+
+
+def small_things(device: runtime.Device) -> None:
+    slot = device.slot("i32")
+    row("slot.set", best(lambda: [slot.set(3) for _ in range(100)]) / 100, "us")
+    device.synchronize()
+    row("synchronize, idle", best(device.synchronize), "us")
+    row("allocate and free of 1 MiB", best(lambda: device.allocate(1 << 20, "u8").free()), "us")
+    row("memory()", best(device.memory), "us")
+    tiny = device.allocate(1, "i32")
+    row("download of 4 bytes", best(tiny.numpy), "us")
+    data = np.ones(1 << 28, np.uint8)
+    big = device.upload(data)
+
+    def up() -> None:
+        big.write(data)
+        device.synchronize()
+
+    row("upload of 256 MiB", len(data) / best(up, 3) / 1e3, "GB/s")
+    row("download of 256 MiB", len(data) / best(big.numpy, 3) / 1e3, "GB/s")
+
+
+def first_results(options: argparse.Namespace) -> None:
+    codes = {"bare": BARE.format(ordinal=0), "first": FIRST.format(**vars(options))}
+    walls: dict[str, list[float]] = {name: [] for name in codes}
+    for _ in range(7):
+        for name, code in codes.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            walls[name].append((time.perf_counter() - start) * 1e3)
+    bare, first = (min(walls[name]) for name in codes)
+    row("process that only starts the driver", bare, "ms")
+    row("process to its first result, beyond that", first - bare, "ms", "150")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bundle", default="artifacts")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--kernel", default="saxpy")
+    parser.add_argument("--specialization", default="f32")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    from cuda.bindings import driver
+
+    imported = time.perf_counter()
+    driver.cuInit(0)
+    begun = time.perf_counter()
+    with runtime.open_device(options.device) as device:
+        opened = time.perf_counter()
+        row("import of cuda.bindings.driver", (imported - start) * 1e3, "ms")
+        row("cuInit", (begun - imported) * 1e3, "ms")
+        row("open, with the primary context", (opened - begun) * 1e3, "ms")
+        caps = device.capabilities
+        print(f"{caps.name}, {caps.driver}, loads {', '.join(caps.targets)}")
+        print(f"features {', '.join(sorted(caps.features))}\nlimits {caps.limits}\n{caps.facts}")
+        bundle = runtime.open_bundle(options.bundle)
+        loads(device, bundle, options.kernel, options.specialization)
+        kernel = device.load(bundle, options.kernel, options.specialization)
+        x, y = np.arange(100_003, dtype=np.float32), np.ones(100_003, np.float32)
+        kernel(x, y, 2.0)
+        assert np.array_equal(y, 2 * x + 1), "saxpy is wrong"
+        launches(device, kernel)
+        replays(device, kernel)
+        small_things(device)
+        print(device.memory())
+    first_results(options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
