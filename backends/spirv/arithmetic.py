@@ -67,28 +67,35 @@ def _float_result(e: Emitter, op: Op, result: int) -> int:
 
 def binary(e: Emitter, op: Op) -> int:
     t = op.results[0].type
-    if element_of(t).is_float:
+    dtype = element_of(t)
+    if dtype.name == "bf16":
         return _float_result(e, op, e.rounded(_FLOAT[op.name], e.type(t), *e.operands(op)))
-    return e.ins(_INT[op.name], e.type(t), *e.operands(op))
+    if dtype.is_float:
+        return e.plain(op, _FLOAT[op.name], e.type(t), exact=True)
+    return e.plain(op, _INT[op.name], e.type(t))
 
 
 def bitwise(e: Emitter, op: Op) -> int:
     t = op.results[0].type
-    table = _LOGIC if element_of(t).is_bool else _BITS
-    if op.name == "and" and any(e.constants.get(v.id, -1) >> 31 == 0 for v in op.operands):
-        e.small.add(op.results[0].id)
-    return e.ins(table[op.name], e.type(t), *e.operands(op))
+    if element_of(t).is_bool:
+        return e.plain(op, _LOGIC[op.name], e.type(t))
+    if op.name != "and":
+        return e.plain(op, _BITS[op.name], e.type(t))
+    for v in op.operands:
+        if e.constants.get(v.id, -1) >> 31 == 0:
+            e.small.add(op.results[0].id)
+    return e.ins(S.BITWISE_AND, e.type(t), *e.operands(op))
 
 
 def invert(e: Emitter, op: Op) -> int:
     t = op.results[0].type
-    return e.ins(S.LOGICAL_NOT if element_of(t).is_bool else S.NOT, e.type(t), *e.operands(op))
+    return e.plain(op, S.LOGICAL_NOT if element_of(t).is_bool else S.NOT, e.type(t))
 
 
 def negate(e: Emitter, op: Op) -> int:
     t = op.results[0].type
     opcode = S.F_NEGATE if element_of(t).is_float else S.S_NEGATE
-    return e.ins(opcode, e.type(t), *e.operands(op))
+    return e.plain(op, opcode, e.type(t))
 
 
 def divide(e: Emitter, op: Op) -> int:
@@ -117,9 +124,10 @@ def divide(e: Emitter, op: Op) -> int:
 
 
 def builtin(e: Emitter, op: Op) -> int:
-    return _float_result(
-        e, op, e.glsl(e.type(op.results[0].type), _GLSL_ANY[op.name], *e.operands(op))
-    )
+    t = op.results[0].type
+    if element_of(t).name != "bf16":
+        return e.plain_glsl(op, e.type(t), _GLSL_ANY[op.name])
+    return _float_result(e, op, e.glsl(e.type(t), _GLSL_ANY[op.name], *e.operands(op)))
 
 
 def approximate(e: Emitter, op: Op) -> int:
@@ -133,7 +141,7 @@ def absolute(e: Emitter, op: Op) -> int:
     t, (x,) = op.results[0].type, e.operands(op)
     dtype, lanes = element_of(t), lanes_of(t)
     if dtype.is_float:
-        return e.glsl(e.type(t), Glsl.F_ABS, x)
+        return e.plain_glsl(op, e.type(t), Glsl.F_ABS)
     if not dtype.is_signed:
         return x
     negative = e.negative(x, dtype, lanes)
@@ -160,8 +168,10 @@ def sign(e: Emitter, op: Op) -> int:
 
 def least(e: Emitter, op: Op) -> int:
     """min and max; a NaN loses, which the N forms promise."""
-    t = op.results[0].type
-    return least_of(e, t, op.name == "min", *e.operands(op))
+    t, lesser = op.results[0].type, op.name == "min"
+    if element_of(t).is_float:
+        return e.plain_glsl(op, e.type(t), Glsl.N_MIN if lesser else Glsl.N_MAX)
+    return least_of(e, t, lesser, *e.operands(op))
 
 
 def least_of(e: Emitter, t: Type, lesser: bool, a: int, b: int) -> int:
@@ -183,16 +193,18 @@ def compare(e: Emitter, op: Op) -> int:
     else:
         kinds = _COMPARE[op.name]
         opcode = kinds[0] if dtype.is_float else kinds[1 if dtype.is_signed else 2]
-    operands = e.operands(op)
-    if dtype.bits < 32:
-        operands = [e.ordered(v, dtype, lanes) for v in operands]
-    return e.ins(opcode, e.bools(lanes), *operands)
+    if dtype.is_signed and dtype.bits < 32:
+        operands = [e.ordered(v, dtype, lanes) for v in e.operands(op)]
+        return e.ins(opcode, e.bools(lanes), *operands)
+    return e.plain(op, opcode, e.bools(lanes))
 
 
 def select(e: Emitter, op: Op) -> int:
-    t, (condition, a, b) = op.results[0].type, e.operands(op)
-    if isinstance(t, VectorType) and not isinstance(op.operands[0].type, VectorType):
-        condition = e.splat(condition, e.module.bool_, t.lanes)
+    t = op.results[0].type
+    if not isinstance(t, VectorType) or isinstance(op.operands[0].type, VectorType):
+        return e.plain(op, S.SELECT, e.type(t))
+    condition, a, b = e.operands(op)
+    condition = e.splat(condition, e.module.bool_, t.lanes)
     return e.ins(S.SELECT, e.type(t), condition, a, b)
 
 

@@ -56,7 +56,7 @@ class Flow:
             if handler is None:
                 lower(e, op)
                 continue
-            if op.loc is not None:
+            if op.loc is not None and op.loc is not e.loc:
                 e.loc = op.loc
                 e.marks.append((len(e.code), op.loc))
             handler(self, op)

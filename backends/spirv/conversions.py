@@ -16,6 +16,8 @@ from .memory import bf16_from_word, bf16_word, bool_word
 from .opcodes import Glsl
 from .opcodes import Op as S
 
+_EXACT = (f16, f32)  # one instruction converts between them
+
 
 def round_bf16(e: Emitter, x: int, lanes: int) -> int:
     """An f32 rounded to the nearest bf16, ties to even; a NaN stays one."""
@@ -55,6 +57,8 @@ def convert(e: Emitter, op: Op) -> int:
         return _int_to_float(e, x, source, target, lanes, small=small)
     if target.is_int:
         return _float_to_int(e, x, source, target, lanes)
+    if source in _EXACT and target in _EXACT:
+        return e.plain(op, S.F_CONVERT, e.floats(target.bits, lanes))
     return _float_to_float(e, x, source, target, lanes)
 
 
@@ -236,7 +240,11 @@ def bitcast(e: Emitter, op: Op) -> int:
             x = e.ins(S.BITCAST, e.ints(16, lanes), x)
         return bf16_from_word(e, e.ins(S.U_CONVERT, e.ints(32, lanes), x), lanes)
     to_type = e.type(target)
-    return x if to_type == from_type else e.ins(S.BITCAST, to_type, x)
+    if to_type == from_type:
+        return x
+    if element_of(source).name == "bf16":
+        return e.ins(S.BITCAST, to_type, x)
+    return e.plain(op, S.BITCAST, to_type)
 
 
 LOWERINGS: dict[str, Callable[[Emitter, Op], int]] = {"convert": convert, "bitcast": bitcast}

@@ -19,6 +19,11 @@ from .usage import Usage, narrow_name
 _FLOATS = {16: DTYPES["f16"], 32: DTYPES["f32"], 64: DTYPES["f64"]}
 
 
+# What of an instruction its op and types decide: first word, type id, words before the operands,
+# and whether it must not be fused.
+Form = tuple[int, int, tuple[int, ...], bool]
+
+
 class Emitter:
     """Emits the words of one kernel. Lowerings are functions `(emitter, op) -> result id`."""
 
@@ -42,6 +47,8 @@ class Emitter:
         self.contract = "contract" in kernel.fast
         # By id(), as types hash slowly; the type itself is held so that its id stays its own.
         self._types: dict[int, tuple[int, Type]] = {}
+        # Ops of one instruction, by name and (as id()) types of first operand and result.
+        self.forms: dict[tuple[str, int, int], Form] = {}
         self._named: set[int] = set()
 
     def fail(self, message: str) -> CompileError:
@@ -77,6 +84,33 @@ class Emitter:
         result = self.ins(opcode, type_, *operands)
         if not self.contract:
             self.module.decorations += (3 << 16 | S.DECORATE, result, Deco.NO_CONTRACTION)
+        return result
+
+    def plain(self, op: Op, opcode: int, type_: int, *words: int, exact: bool = False) -> int:
+        """An op that is one instruction: `words`, then the operands of the op in their order.
+
+        Only for ops where that holds for all of this name and these types (of the first operand
+        and the result): those that follow are emitted by this form, and no lowering is asked.
+        exact: as `rounded`.
+        """
+        head = (len(op.operands) + len(words) + 3) << 16 | opcode
+        form = head, type_, words, exact and not self.contract
+        self.forms[op.name, id(op.operands[0].type), id(op.results[0].type)] = form
+        return self.formed(op, form)
+
+    def plain_glsl(self, op: Op, type_: int, function: int) -> int:
+        """The same of an instruction of GLSL.std.450."""
+        return self.plain(op, S.EXT_INST, type_, self.module.glsl_set(), function)
+
+    def formed(self, op: Op, form: Form) -> int:
+        """The instruction of an op whose form is known."""
+        head, type_, words, exact = form
+        module, values = self.module, self.values
+        result = module.bound
+        module.bound = result + 1
+        self.code += (head, type_, result, *words, *[values[v.id] for v in op.operands])
+        if exact:
+            module.decorations += (3 << 16 | S.DECORATE, result, Deco.NO_CONTRACTION)
         return result
 
     def variable(self, type_: int, initial: int | None = None) -> int:

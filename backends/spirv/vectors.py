@@ -11,7 +11,7 @@ from .opcodes import Op as S
 
 
 def construct(e: Emitter, op: Op) -> int:
-    return e.ins(S.COMPOSITE_CONSTRUCT, e.type(op.results[0].type), *e.operands(op))
+    return e.plain(op, S.COMPOSITE_CONSTRUCT, e.type(op.results[0].type))
 
 
 def splat(e: Emitter, op: Op) -> int:
@@ -45,7 +45,7 @@ def shuffle(e: Emitter, op: Op) -> int:
 
 
 def const(e: Emitter, op: Op) -> int:
-    bits, dtype = op.attr("bits"), op.results[0].type
+    bits, dtype = op.attrs[0][1], op.results[0].type
     assert isinstance(bits, int)
     assert isinstance(dtype, DType)
     e.constants[op.results[0].id] = bits
