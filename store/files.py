@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
+import time
 from pathlib import Path
 
+_TEMPORARY = re.compile(r"\..*\.(\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
+_MINUTE, _DAY = 60.0, 86400.0
 _REMEDIES = {
     errno.ENOSPC: "; free some space there or choose another folder",
     errno.EDQUOT: "; free some space there or choose another folder",
@@ -25,6 +29,33 @@ class WriteError(OSError):
         remedy = _REMEDIES.get(cause.errno or 0, "")
         super().__init__(f"cannot write {path}: {reason}; nothing was changed{remedy}")
         self.path, self.cause = path, cause
+
+
+def sweep(folder: Path) -> int:
+    """Delete what writers that were killed left below `folder`; gives the number of files.
+
+    A temporary file goes if its process is gone and it is a minute old (a process of another
+    machine or container only looks gone), or if it is a day old. What cannot be deleted stays.
+    """
+    swept, now = 0, time.time()
+    for path in folder.rglob(".*.tmp"):
+        found = _TEMPORARY.fullmatch(path.name)
+        with contextlib.suppress(OSError):
+            age = now - path.stat().st_mtime
+            if found and (age > _DAY or (age > _MINUTE and not _runs(int(found[1])))):
+                path.unlink()
+                swept += 1
+    return swept
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def write_atomic(path: Path, data: bytes, sync: bool = False) -> None:

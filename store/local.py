@@ -19,17 +19,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .files import write_atomic
+from .files import WriteError, sweep, write_atomic
 
 
 @dataclass
 class Counts:
-    """What a store has done since it was opened. `mismatches`: entries dropped as damaged."""
+    """What a store has done since it was opened. `mismatches`: entries dropped as damaged.
+    unkept: results that it could not take."""
 
     hits: int = 0
     misses: int = 0
     mismatches: int = 0
     written: int = 0
+    unkept: int = 0
 
 
 def default_root(environment: Mapping[str, str] = os.environ) -> Path:
@@ -46,7 +48,9 @@ class LocalStore:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.counts = Counts()
+        self.refusal = ""  # why the first result that was not kept was not
         self._lock = threading.Lock()
+        self._swept = False
 
     def get(self, key: str) -> dict[str, bytes] | None:
         """The verified outputs of an action by name; None where any of them is not at hand."""
@@ -54,8 +58,18 @@ class LocalStore:
         self._count("misses" if outputs is None else "hits")
         return outputs
 
+    def keep(self, key: str, outputs: Mapping[str, bytes]) -> None:
+        """As `put`, but a disk that refuses is only counted and noted: a store saves time, and
+        work that is done does not depend on it."""
+        try:
+            self.put(key, outputs)
+        except WriteError as error:
+            self._count("unkept")
+            self.refusal = self.refusal or str(error)
+
     def put(self, key: str, outputs: Mapping[str, bytes]) -> None:
         """Keep the outputs of an action. WriteError where the disk refuses."""
+        self._sweep()
         entry = {}
         for name, data in sorted(outputs.items()):
             digest = hashlib.sha256(data).hexdigest()
@@ -68,6 +82,14 @@ class LocalStore:
         head = hashlib.sha256(body).hexdigest().encode()
         write_atomic(self._path("ac", key), head + b"\n" + body, sync=True)
         self._count("written")
+
+    def _sweep(self) -> None:
+        """Once per store and process, delete what killed writers left."""
+        with self._lock:
+            first, self._swept = not self._swept, True
+        if first:
+            for kind in ("ac", "cas"):
+                sweep(self.root / kind)
 
     def _outputs(self, key: str) -> dict[str, bytes] | None:
         entry = self._entry(key)

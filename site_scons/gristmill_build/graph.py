@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gristmill.store.files import write_atomic
+from gristmill.store.files import sweep, write_atomic
 
 from .config import Config
 from .options import Choice
@@ -22,6 +22,7 @@ def prepare_output(folder: Path, leave_alone: bool) -> None:
     probe = folder / f".writable.{os.getpid()}"
     write_atomic(probe, b"")
     probe.unlink()
+    sweep(folder)
 
 
 def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, int]:

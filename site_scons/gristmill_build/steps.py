@@ -105,7 +105,7 @@ class Workshop:
         if outputs is None or not stored:
             outputs = make()
             self.refuse_edited_compiler(stage)
-            self.store.put(key, outputs)
+            self.store.keep(key, outputs)
         with self._lock:
             self.stored += stored
             self.built += not stored
@@ -120,8 +120,10 @@ class Workshop:
         if not self.built + self.stored + self.failed:
             return ""
         failed = f", {self.failed} failed" if self.failed else ""
-        dropped = self.store.counts.mismatches
+        dropped, unkept = self.store.counts.mismatches, self.store.counts.unkept
         damaged = f"; {dropped} damaged store entries dropped" if dropped else ""
+        if unkept:
+            damaged += f"; warning: {unkept} not kept in the store: {self.store.refusal}"
         seconds = time.monotonic() - self.started
         return (
             f"gristmill: {self.built} steps built, {self.stored} from the store{failed} "

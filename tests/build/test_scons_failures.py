@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -125,12 +126,34 @@ def test_a_full_disk_is_one_line_and_nothing_is_half_written(
     assert all(p.stat().st_size for p in left)
 
 
-def test_a_full_store_is_one_line_per_failure(project: Project, small_disk: Path) -> None:
+@pytest.mark.parametrize("why", ["No space left on device", "Read-only file system"])
+def test_a_store_that_takes_nothing_costs_a_warning_and_no_result(
+    project: Project, small_disk: Path, why: str
+) -> None:
+    project.scons("out=elsewhere", GRISTMILL_STORE=str(project.root / "other"))
     (small_disk / "ballast").write_bytes(bytes(64 << 10))
+    if why.startswith("Read"):
+        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     run = project.scons(GRISTMILL_STORE=str(small_disk))
-    assert run.status == 2
-    assert all("No space left on device" in line for line in run.failures)
-    assert "Traceback" not in run.text
+    assert (run.status, run.err) == (0, "")
+    assert f"warning: {run.built} not kept in the store: cannot write" in run.out
+    assert why in run.out
+    for path in project.path("artifacts").rglob("[!.]*.*"):
+        same = project.path("elsewhere") / path.relative_to(project.path("artifacts"))
+        assert path.read_bytes() == same.read_bytes()
+
+
+def test_what_a_killed_build_left_half_written_is_swept(project: Project) -> None:
+    project.scons()
+    child = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], stdout=-1, check=True
+    )
+    gone = int(child.stdout)
+    left = project.path("artifacts") / f".scale.kir.{gone}.0123abcd.tmp"
+    left.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    assert project.scons().status == 0
+    assert not left.exists()
 
 
 def test_a_read_only_output_folder_is_refused_before_anything_is_built(

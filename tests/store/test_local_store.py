@@ -128,6 +128,45 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_killed_writers_left_is_swept_and_nothing_else(store: LocalStore) -> None:
+    """A writer that still runs, another's fresh file and entries stay."""
+    store.put(KEY, OUTPUTS)
+    kept = set(all_files(store))
+    worker = multiprocessing.get_context("fork").Process(target=int)
+    worker.start()
+    worker.join()
+    gone, alive, folder = worker.pid, os.getpid(), store.root / "cas" / "ab"
+    folder.mkdir(exist_ok=True)
+    minutes, days = time.time() - 120, time.time() - 100_000
+    ages = {
+        f".x.{gone}.0123abcd.tmp": minutes,
+        f".y.{alive}.0123abcd.tmp": days,
+        f".z.{gone}.0123abcd.tmp": None,
+        f".z.{alive}.0123abcd.tmp": minutes,
+        ".mine.tmp": days,
+    }
+    for name, age in ages.items():
+        (folder / name).write_bytes(b"half")
+        if age:
+            os.utime(folder / name, (age, age))
+    again = LocalStore(store.root)
+    again.put(KEY, OUTPUTS)
+    assert set(all_files(again)) - kept == {folder / name for name in list(ages)[2:]}
+    assert again.get(KEY) == OUTPUTS
+
+
+def test_a_disk_that_refuses_is_counted_and_the_work_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    store = LocalStore(tmp_path / "file" / "store")
+    for _ in range(2):
+        store.keep(KEY, OUTPUTS)
+    assert store.counts.unkept == 2
+    assert "cannot write" in store.refusal
+    with pytest.raises(WriteError):
+        store.put(KEY, OUTPUTS)
+    assert store.get(KEY) is None
+
+
 def test_a_folder_that_is_a_file_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(WriteError, match="File exists"):
