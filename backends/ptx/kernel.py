@@ -47,10 +47,10 @@ def _parameters(kernel: Kernel) -> list[str]:
             # LLVM takes memory behind a noalias pointer for untouched by a barrier, but other
             # invocations write it.
             words.append("noalias")
-        found.append(" ".join((*words, f"align 16 %b{n}")))
+        found.append(" ".join((*words, f"align 16 %buffer{n}")))
     for n, param in enumerate(abi.scalar_params(kernel.params)):
-        found.append(f"{memory_type(param.dtype)} %s{n}")
-    found += [f"i64 %n{n}" for n in range(len(abi.memory_params(kernel.params)))]
+        found.append(f"{memory_type(param.dtype)} %scalar{n}")
+    found += [f"i64 %count{n}" for n in range(len(abi.memory_params(kernel.params)))]
     if kernel.sites:
         found += [f"{GLOBAL} noalias align 4 %faults", "i32 %fault_base"]
     return [*found, "i32 %gx", "i32 %gy", "i32 %gz"]
@@ -64,14 +64,14 @@ def _bind(x: Lowering) -> None:
         value = values[param.name]
         assert isinstance(value.type, MemType)
         constant = param.access is Access.READ and not param.may_alias
-        x.memory[value.id] = Memory(value.type, f"%b{n}", GLOBAL, constant)
-        count = f"%n{n}"
+        x.memory[value.id] = Memory(value.type, f"%buffer{n}", GLOBAL, constant)
+        count = f"%count{n}"
         if x.index.dtype.bits == 32:
             count = f.value(f"trunc i64 {count} to i32")
         x.counts[value.id] = count
     for n, param in enumerate(abi.scalar_params(kernel.params)):
         t = Ty(param.dtype)
-        text = f"%s{n}"
+        text = f"%scalar{n}"
         if param.dtype.is_bool:
             text = f.value(f"icmp ne i8 {text}, 0")
         x.set(values[param.name], [text])
