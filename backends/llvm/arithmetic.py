@@ -155,12 +155,8 @@ class Arithmetic:
 
     def minmax(self, name: str, t: Ty, a: str, b: str) -> str:
         """minimumNumber or maximumNumber; the sign of a zero is open."""
-        f = self.f
-        # The comparison selects b where either is a NaN: right unless b is the one.
-        less = f.value(f"fcmp {'olt' if name == 'min' else 'ogt'} {t.text} {a}, {b}")
-        r = f.value(f"select {t.wrap('i1')} {less}, {t.text} {a}, {t.text} {b}")
-        nan = f.value(f"fcmp uno {t.text} {b}, {b}")
-        return f.value(f"select {t.wrap('i1')} {nan}, {t.text} {a}, {t.text} {r}")
+        intrinsic = f"llvm.{name}imumnum.{t.suffix}"
+        return self.f.call(intrinsic, t.text, (t.text, a), (t.text, b), flags="nsz ")
 
     def _sign(self, t: Ty, a: str) -> str:
         f, c = self.f, t.wrap("i1")

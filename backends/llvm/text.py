@@ -58,11 +58,14 @@ class Function:
         """Append an instruction without a result."""
         self._lines.append(f"  {instruction}")
 
-    def call(self, intrinsic: str, result: str, *args: tuple[str, str]) -> str:
-        """Call an intrinsic with (type, value) arguments; the name of its result, if any."""
+    def call(self, intrinsic: str, result: str, *args: tuple[str, str], flags: str = "") -> str:
+        """Call an intrinsic with (type, value) arguments; the name of its result, if any.
+
+        flags: fast-math flags, each with a space behind it.
+        """
         types = ", ".join(t for t, _ in args)
         self.declarations[intrinsic] = f"declare {result} @{intrinsic}({types})"
-        text = f"call {result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})"
+        text = f"call {flags}{result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})"
         if result == "void":
             self.do(text)
             return ""
