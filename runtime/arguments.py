@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,10 @@ from ..ir.interface import Param
 from .errors import ArgumentError, LimitExceeded, StateError
 from .hazards import Binding, overlap
 from .launch import Command, LoadedKernel
-from .memory import Array, Buffer, scalar_value_bits
+from .memory import Array, Buffer, expect, scalar_value_bits
+
+if TYPE_CHECKING:
+    from .device import Device
 
 # What turns a host array into a binding; None where only device buffers are taken.
 HostBinder = Callable[[Param, Array], Binding]
@@ -45,6 +48,21 @@ def _describe(param: Param) -> str:
     return f"{param.name}: {param.dtype} {param.kind}{access}"
 
 
+def checked(
+    device: Device, kernel: LoadedKernel, args: Sequence[Any], named: Mapping[str, Any], grid: Any
+) -> Command:
+    """The command of a launch on a device with its own buffers and scalars; raises as `bind`."""
+    expect(kernel, LoadedKernel, device.name)
+    if kernel.device is not device:
+        raise StateError(
+            f"kernel {kernel.name} was loaded on another device",
+            expected=device.name,
+            got=kernel.device.name,
+        )
+    quick = kernel.binder(args, grid) if kernel.binder and not named else None
+    return quick or bind(kernel, positional(kernel, args, named), grid)
+
+
 def bind(
     kernel: LoadedKernel, args: Sequence[Any], grid: Any, host: HostBinder | None = None
 ) -> Command:
@@ -66,7 +84,8 @@ def bind(
         _check_overlap(kernel, bindings)
     fixed = tuple(bindings)
     sizes = kernel.launch_grid(fixed, values, grid)
-    command = Command(kernel, fixed, tuple(scalars), sizes)
+    base = kernel.faults[0].base if kernel.faults else 0
+    command = Command(kernel, fixed, tuple(scalars), sizes, base)
     kernel.check_turns(command)
     return command
 
@@ -120,6 +139,8 @@ def _binding(kernel: LoadedKernel, position: int, value: Any, host: HostBinder |
         raise LimitExceeded(
             "bytes of a binding", limits.binding_bytes, binding.nbytes, kernel.place(position)
         )
+    if isinstance(value, Buffer) and kernel.binder and binding.nbytes:
+        value.bound[kernel.binder.keys[position]] = binding
     return binding
 
 

@@ -7,7 +7,6 @@ order in which it was submitted. Every wait is bounded; a `Poisoned` error ends 
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,7 +17,8 @@ import numpy as np
 
 from ..ir.dtypes import DType
 from . import lifetime
-from .arguments import bind, positional
+from .arguments import bind, checked, positional
+from .binder import Binder
 from .bundle import Bundle
 from .driver import Driver
 from .errors import (
@@ -69,7 +69,7 @@ def entry(method: Callable[Concatenate[D, P], R]) -> Callable[Concatenate[D, P],
     @functools.wraps(method)
     def call(self: D, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._lock:
-            if self._dead is not None or self._closed or self._process != os.getpid():
+            if not self._usable:
                 self._refuse()
             try:
                 return method(self, *args, **kwargs)
@@ -93,14 +93,15 @@ class Device(Driver):
         self.timeout = as_seconds(timeout, name)
         self._lock = threading.RLock()
         self._dead: Poisoned | None = None
-        self._closed = False
-        self._process = os.getpid()
+        self._closed = self._forked = False
+        self._usable = True  # none of the three; `lifetime` tells a child process of its fork
         # Filled by destructors, in any thread and at any moment; emptied by `_collect`.
         self._garbage: deque[tuple[Any, int]] = deque()
         self._dropped: deque[tuple[list[FaultRange], Any]] = deque()
         self._live = self._peak = 0
         self._faults = FaultTable()
         self._kernels: dict[tuple[str, str], LoadedKernel] = {}
+        self._binding_keys: dict[tuple[Any, ...], object] = {}
         self._empty: Allocation | None = None
 
     # what callers use
@@ -170,14 +171,15 @@ class Device(Driver):
         if key not in self._kernels:
             loaded = LoadedKernel(self, found, self._load(found, found.read()))
             loaded.faults = self._faults.reserve([(loaded, None)])
+            loaded.binder = Binder(loaded, self._binding_keys)
             self._kernels[key] = loaded
         return self._kernels[key]
 
     @entry
     def launch(self, kernel: LoadedKernel, /, *args: Any, grid: Any = None, **named: Any) -> None:
         """Submit one launch with device buffers and scalars; returns before it is done."""
-        command = self._command(kernel, args, named, grid)
-        if command.groups:
+        command = checked(self, kernel, args, named, grid)
+        if 0 not in command.grid:
             self._submit(command)
 
     def record(self, timed: bool = False) -> Recording:
@@ -230,7 +232,7 @@ class Device(Driver):
     def close(self) -> None:
         """Wait for pending work and give everything back; a poisoned device leaks on purpose."""
         with self._lock:
-            if self._closed or self._process != os.getpid():
+            if self._closed or self._forked:
                 return
             try:
                 if self._dead is None:
@@ -246,7 +248,7 @@ class Device(Driver):
                 self._poison(SubmissionFailed("closing was interrupted", where=self.name))
                 raise
             finally:
-                self._closed = True
+                self._closed, self._usable = True, False
                 lifetime.closed(self)
                 if self._dead is None:
                     self._kernels.clear()
@@ -277,18 +279,7 @@ class Device(Driver):
     def _command(
         self, kernel: LoadedKernel, args: Sequence[Any], named: dict[str, Any], grid: Any
     ) -> Command:
-        expect(kernel, LoadedKernel, self.name)
-        if kernel.device is not self:
-            raise StateError(
-                f"kernel {kernel.name} was loaded on another device",
-                expected=self.name,
-                got=kernel.device.name,
-            )
-        return self._based(bind(kernel, positional(kernel, args, named), grid))
-
-    def _based(self, command: Command) -> Command:
-        faults = command.kernel.faults
-        return command._replace(fault_base=faults[0].base) if faults else command
+        return checked(self, kernel, args, named, grid)
 
     @entry
     def _call(
@@ -297,7 +288,7 @@ class Device(Driver):
         from .host import HostArguments
 
         host = HostArguments(self, kernel, positional(kernel, args, named))
-        command = self._based(bind(kernel, host.values, grid, host.binding))
+        command = bind(kernel, host.values, grid, host.binding)
         if command.groups:
             host.send()
             self._submit(command)
@@ -356,7 +347,7 @@ class Device(Driver):
     def _collect(self) -> None:
         """Give back recordings and memory that nobody holds any more."""
         with self._lock:
-            if self._dead is not None or self._closed or self._process != os.getpid():
+            if not self._usable:
                 return
             try:
                 while self._dropped:
@@ -390,7 +381,7 @@ class Device(Driver):
 
     def _poison(self, error: Poisoned) -> None:
         if self._dead is None:
-            self._dead = error
+            self._dead, self._usable = error, False
             self._abandon()
 
 

@@ -13,6 +13,7 @@ from .hazards import Binding
 from .memory import is_size
 
 if TYPE_CHECKING:
+    from .binder import Binder
     from .bundle import Artifact
     from .device import Device
     from .faults import FaultRange
@@ -58,6 +59,7 @@ class LoadedKernel:
         self.scalars = tuple(p for p in self.params if not p.is_memory)
         self.index = DTYPES[self.manifest.index]
         self.faults: list[FaultRange] = []
+        self.binder: Binder | None = None  # once loaded
         limit = device.capabilities.limits.loop_iterations
         turns = expression(self.manifest.facts.get("loop_turns"))
         self.turns = turns if limit is not None and isinstance(turns, tuple) else None

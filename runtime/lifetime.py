@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ def opened(device: Device) -> None:
 def closed(device: Device) -> None:
     """Forget a closed one."""
     _open.discard(device)
+
+
+def _forked() -> None:
+    """In a child process: the devices are the parent's, and so is whoever holds their locks."""
+    for device in _open:
+        device._forked, device._usable = True, False
+        device._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register

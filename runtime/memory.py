@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from .device import Device
+    from .hazards import Binding
 
     Array = npt.NDArray[Any]
 else:  # numpy.typing is only imported by type checkers
@@ -66,6 +67,8 @@ class Buffer:
         self.offset, self.shape, self.dtype = offset, shape, dtype
         self.count = math.prod(shape)
         self.nbytes = self.count * dtype.bytes
+        # What full checks have bound it to, by what parameters ask (see `binder`).
+        self.bound: dict[object, Binding] = {}
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
@@ -111,6 +114,7 @@ class Buffer:
     def free(self) -> None:
         """Let go of the memory; it is returned when no view or recording needs it any more."""
         self._allocation = None
+        self.bound.clear()
         self.device._collect()
 
 

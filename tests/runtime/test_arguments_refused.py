@@ -173,7 +173,7 @@ def test_binding_limit(opened, bundle):
 
 
 def test_unknown_devices_and_options():
-    with pytest.raises(runtime.NoDevice, match="no device 'cuda9'; expected one of cpu, interp"):
+    with pytest.raises(runtime.NoDevice, match="no device 'cuda9'; expected one of cpu, cuda"):
         runtime.open_device("cuda9")
     with pytest.raises(runtime.NoDevice, match="there is one cpu device"):
         runtime.open_device("cpu:3")
