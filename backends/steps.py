@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +38,24 @@ def compile_step(text: str, target: str, options: Mapping[str, Any], key: str) -
         lines = site_lines(text, {"checks": chosen.checks and added})
         manifest = dataclasses.replace(manifest, facts={**manifest.facts, "site_lines": lines})
     return {"artifact": blob, "manifest": manifest.to_json().encode()}
+
+
+def relabelled(manifest: bytes, target: str, key: str, artifact: bytes, facts: bytes) -> bytes:
+    """The manifest of what was assembled from another artifact, whose manifest is given.
+
+    facts: JSON; they replace those of the first artifact that only concern its text.
+    """
+    first = Manifest.from_json(manifest)
+    kept = {name: value for name, value in first.facts.items() if name != "ptx_isa"}
+    made = dataclasses.replace(
+        first,
+        target=target,
+        key=key,
+        sha256=hashlib.sha256(artifact).hexdigest(),
+        size=len(artifact),
+        facts={**kept, **json.loads(facts)},
+    )
+    return made.to_json().encode()
 
 
 def source_error(error: CompileError, locs: bytes) -> CompileError:

@@ -20,6 +20,7 @@ _CORE = (
     "store/manifest.py",
 )
 _LOWERED = (*_CORE, "ir/passes/**/*.py", "ir/maths/**/*.py")
+_PTX = (*_LOWERED, "backends/llvm/**/*.py", "backends/ptx/**/*.py")
 
 STAGES: dict[str, tuple[str, ...]] = {
     "trace": ("ir/*.py", "ir/ops/**/*.py", "ir/lang/**/*.py", "backends/trace.py"),
@@ -31,7 +32,8 @@ STAGES: dict[str, tuple[str, ...]] = {
         "backends/cpu/**/*.py",
         "backends/link/**/*.py",
     ),
-    "ptx": (*_LOWERED, "backends/llvm/**/*.py", "backends/ptx/**/*.py"),
+    "ptx": _PTX,
+    "cubin": (*_PTX, "backends/cubin/**/*.py"),
 }
 
 

@@ -20,7 +20,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def canonical(fields: Mapping[str, bytes], schema: int = SCHEMA) -> bytes:
@@ -44,12 +44,17 @@ def encode(value: Any) -> bytes:
 
 
 def trace_key(
-    sources: Mapping[str, bytes], kernel: str, specialization: Mapping[str, Any], compiler: str
+    sources: Mapping[str, bytes],
+    kernel: str,
+    specialization: Mapping[str, Any],
+    compiler: str,
+    tools: Sequence[str],
 ) -> str:
     """The key of tracing one specialization.
 
     sources: the kernel's module and what it imports, by path within the project (the path stands
-    in the result's source locations). compiler: digest of the trace stage's own sources.
+    in the result's source locations). compiler: digest of the trace stage's own sources. tools:
+    versions of Python and numpy, which execute the module.
     """
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sources.items()}
     return action_key(
@@ -59,6 +64,7 @@ def trace_key(
             "kernel": kernel.encode(),
             "specialization": encode(dict(specialization)),
             "compiler": compiler.encode(),
+            "tools": encode(sorted(tools)),
         }
     )
 
@@ -69,13 +75,12 @@ def compile_key(
     options: Mapping[str, Any],
     compiler: str,
     tools: Sequence[str],
-    requires: Sequence[str] = (),
 ) -> str:
     """The key of compiling kernel IR for a target.
 
-    ir: the bytes of the IR text that is compiled. target: the full id, suffixes included.
-    compiler: digest of the compiler's own sources for this backend. tools: versions of outside
-    tools. requires: features that the target row takes for granted.
+    ir: the bytes of the IR text that is compiled. target: the full id; its suffixes name the
+    features that it takes for granted. compiler: digest of the compiler's own sources for this
+    backend. tools: versions of outside tools.
     """
     return action_key(
         {
@@ -85,6 +90,21 @@ def compile_key(
             "options": encode(dict(options)),
             "compiler": compiler.encode(),
             "tools": encode(sorted(tools)),
-            "requires": encode(sorted(requires)),
+        }
+    )
+
+
+def assemble_key(ptx: bytes, target: str, compiler: str, assembler: str) -> str:
+    """The key of assembling a PTX text for a target.
+
+    compiler: digest of the compiler's own sources for this backend. assembler: name and version.
+    """
+    return action_key(
+        {
+            "action": b"assemble",
+            "ptx": hashlib.sha256(ptx).hexdigest().encode(),
+            "target": target.encode(),
+            "compiler": compiler.encode(),
+            "assembler": assembler.encode(),
         }
     )

@@ -15,9 +15,9 @@ from . import fast, shared
 from .arch import ARCHS, SUBGROUP, Arch
 from .kernel import write_kernel
 from .lowering import LoweringError
-from .validate import validate
+from .validate import entry_name, validate
 
-__all__ = ["digest_inputs", "emit", "find_arch", "prepare", "validate", "write"]
+__all__ = ["digest_inputs", "emit", "entry_name", "find_arch", "prepare", "validate", "write"]
 
 SHARED_BYTES = max(arch.shared_bytes for arch in ARCHS.values())
 INVOCATIONS = 1024

@@ -14,6 +14,12 @@ _PARAM = re.compile(r"\.param (?:\.align \d+ )?\.([busf])(\d+)")
 _CALL = re.compile(r"^\s*(?:\.extern \.func.*|call.*)$", re.MULTILINE)
 
 
+def entry_name(text: bytes) -> str:
+    """The name of the kernel of a PTX text; empty where it has none."""
+    found = _ENTRY.search(text.decode("ascii", "replace"))
+    return found[1] if found else ""
+
+
 def validate(
     blob: bytes, arch: str, kernel: Kernel | None = None, options: Options | None = None
 ) -> None:

@@ -12,7 +12,9 @@ from gristmill.ir.targets import BACKENDS, Target, UnknownTargetError
 
 from .document import ConfigError, Node, nearest, read
 
-SUFFIXES = {"interp": ".kir", "cpu": ".so", "spirv": ".spv", "ptx": ".ptx"}
+SUFFIXES = {"interp": ".kir", "cpu": ".so", "spirv": ".spv", "ptx": ".ptx", "cubin": ".cubin"}
+# Backends whose artifacts are made of another one's: those variants are theirs.
+MADE_FROM = {"cubin": "ptx"}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Constexprs = dict[str, Any]
@@ -47,21 +49,27 @@ class TargetRow:
 class KernelRow:
     """A kernel's configuration: `module` in kernels/, specializations, variants.
 
-    Variants belong to a backend or to one target of it, which then has those alone.
+    Variants belong to a backend or to one target of it, which then has those alone; those of one
+    specialization (`own`) go before those of all.
     """
 
     kernel: str
     module: str
     file: str
     specializations: dict[str, Constexprs]
-    variants: dict[str, tuple[Constexprs, ...]] = field(default_factory=dict)
+    variants: Variants = field(default_factory=dict)
+    own: dict[str, Variants] = field(default_factory=dict)
     targets: tuple[str, ...] | None = None
 
-    def variants_for(self, target: TargetRow) -> tuple[str, tuple[Constexprs, ...]]:
+    def variants_for(
+        self, specialization: str, target: TargetRow
+    ) -> tuple[str, tuple[Constexprs, ...]]:
         """Whose variants a target has (its own or its backend's), and those variants."""
-        for where in (target.name, target.backend):
-            if where in self.variants:
-                return where, self.variants[where]
+        for backend in (target.backend, MADE_FROM.get(target.backend, target.backend)):
+            for where in (f"{backend}-{target.arch}", backend):
+                for variants in (self.own.get(specialization, {}), self.variants):
+                    if where in variants:
+                        return where, variants[where]
         return target.backend, ({},)
 
     def builds_for(self, target: TargetRow) -> bool:
@@ -148,27 +156,35 @@ def _kernel(document: Node, stem: str, targets: dict[str, TargetRow], root: Path
         keys.get("module", document).fail(
             f"there is no kernels/{module}.py{nearest(module, modules)}"
         )
+    specializations, own = _specializations(keys["specializations"], targets)
     return KernelRow(
         kernel,
         module,
         document.file,
-        _specializations(keys["specializations"]),
+        specializations,
         _variants(keys["variants"], targets) if "variants" in keys else {},
+        own,
         _restriction(keys["targets"], targets) if "targets" in keys else None,
     )
 
 
-def _specializations(node: Node) -> dict[str, Constexprs]:
-    found = {name: _constexprs(value) for name, value in node.mapping().items()}
-    for name in found:
+def _specializations(
+    node: Node, targets: dict[str, TargetRow]
+) -> tuple[dict[str, Constexprs], dict[str, Variants]]:
+    found, own = {}, {}
+    for name, value in node.mapping().items():
         if not _WORD.fullmatch(name):
             node.fail(f"{name!r} is not a name (letters, digits and _)")
+        entries = value.mapping()
+        if (variants := entries.pop("variants", None)) is not None:
+            own[name] = _variants(variants, targets)
+        found[name] = {word: entry.constexpr() for word, entry in entries.items()}
     if not found:
         node.fail("a kernel needs at least one specialization")
-    return found
+    return found, own
 
 
-def _variants(node: Node, targets: dict[str, TargetRow]) -> dict[str, tuple[Constexprs, ...]]:
+def _variants(node: Node, targets: dict[str, TargetRow]) -> Variants:
     found = {}
     for where, variants in node.mapping([*SUFFIXES, *targets]).items():
         found[where] = tuple(map(_constexprs, variants.sequence()))

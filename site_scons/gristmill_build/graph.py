@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from gristmill.store.files import sweep, write_atomic
 
-from .config import Config
+from .config import MADE_FROM, Config
 from .options import Choice
 from .plan import Compile, Plan, Replay, Trace, plan
 from .sources import module_sources
+
+# What executes the modules of kernels: other lines of them may give other constants.
+TRACERS = (f"python {sys.version_info[0]}.{sys.version_info[1]}", f"numpy {version('numpy')}")
 
 
 def prepare_output(folder: Path, leave_alone: bool) -> None:
@@ -35,7 +40,7 @@ def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, 
             sources[module] = module_sources(root, module)
         _trace(env, trace, sources[module])
     for step in nodes.compiles:
-        _compile(env, step)
+        _compile(env, step, config)
     for loop in nodes.replays:
         _replay(env, loop)
     return _bundle(env, nodes), nodes.size
@@ -52,17 +57,28 @@ def _trace(env: Any, step: Trace, sources: tuple[str, ...]) -> None:
         "specialization": step.specialization,
         "constexprs": step.constexprs,
         "compiler": env["WORKSHOP"].compiler("trace"),
+        "tools": TRACERS,
     }
     env.Trace([step.ir, step.locs], [*sources, _value(env, request)])
 
 
-def _compile(env: Any, step: Compile) -> None:
+def _compile(env: Any, step: Compile, config: Config) -> None:
     request = {
         "target": step.target.name,
         "options": step.options,
         "compiler": env["WORKSHOP"].compiler(step.target.backend),
         "tools": step.tools,
     }
+    source = MADE_FROM.get(step.target.backend)
+    if source is not None:
+        from gristmill.backends.cubin.assembler import identity
+
+        request["assembler"] = identity()
+        request["source"] = {
+            "target": f"{source}-{step.target.arch}",
+            "compiler": env["WORKSHOP"].compiler(source),
+            "tools": config.tools.get(source, ()),
+        }
     env.Compile([step.artifact, step.manifest], [step.trace.ir, _value(env, request)])
 
 

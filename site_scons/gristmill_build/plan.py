@@ -1,7 +1,7 @@
 """The build nodes of a choice: what is traced, what is compiled, where the results go.
 
     OUT/kir/KERNEL/SPEC[.BACKENDn].kir and .loc.json      one Trace each
-    OUT/TARGET/KERNEL/SPEC[.n].{kir,so,spv,ptx} and .json     one Compile each
+    OUT/TARGET/KERNEL/SPEC[.n].{kir,so,spv,ptx,cubin} and .json     one Compile each
     OUT/TARGET/replay.so and .json                        one Replay for each cpu target
     OUT/bundle.json                                       the Bundle
 
@@ -112,7 +112,7 @@ def plan(choice: Choice, config: Config) -> Plan:
 
 def _variants(out: str, row: KernelRow, specialization: str, target: TargetRow) -> Iterator[Trace]:
     plain = row.specializations[specialization]
-    where, variants = row.variants_for(target)
+    where, variants = row.variants_for(specialization, target)
     for n, override in enumerate(variants):
         mark = f".{where}.{n}" if override else ""
         stem = f"{out}/kir/{row.kernel}/{specialization}{mark}"

@@ -25,9 +25,12 @@ import SCons.Util
 from gristmill.store import digest
 from gristmill.store.bundle import Entry, Place, write_bundle
 from gristmill.store.files import WriteError, write_atomic
-from gristmill.store.key import compile_key, trace_key
+from gristmill.store.key import assemble_key, compile_key, trace_key
 from gristmill.store.local import LocalStore
 from gristmill.store.manifest import Manifest
+
+
+OUTPUTS = ("artifact", "manifest")
 
 
 class StepError(Exception):
@@ -176,6 +179,7 @@ def trace(target: Any, source: Any, env: Any) -> None:
         request["kernel"],
         {"name": request["specialization"], "constexprs": request["constexprs"]},
         request["compiler"],
+        request["tools"],
     )
 
     def make() -> dict[str, bytes]:
@@ -195,11 +199,26 @@ def trace(target: Any, source: Any, env: Any) -> None:
 
 @guarded
 def compile_ir(target: Any, source: Any, env: Any) -> None:
-    """A .kir and a request -> artifact and manifest."""
+    """A .kir and a request -> artifact and manifest.
+
+    Where the request has a `source`, another target's artifact, that one is made first (or comes
+    from the store) and then assembled.
+    """
     shop: Workshop = env["WORKSHOP"]
     request = json.loads(source[-1].get_contents())
     ir = shop.read(source[0])
     locs = Path(source[0].get_abspath()).with_suffix(".loc.json")
+    if "source" in request:
+        refuse_missing_tools([request["assembler"]], request["target"])
+        first = {**request["source"], "options": request["options"]}
+        outputs = assembled(shop, request, compiled(shop, ir, locs, first))
+    else:
+        outputs = compiled(shop, ir, locs, request)
+    write_all(target, (outputs["artifact"], outputs["manifest"]))
+
+
+def compiled(shop: Workshop, ir: bytes, locs: Path, request: dict[str, Any]) -> dict[str, bytes]:
+    """The outputs of compiling kernel IR for a target, from the store or made now."""
     refuse_missing_tools(request["tools"], request["target"])
     key = compile_key(
         ir, request["target"], request["options"], request["compiler"], request["tools"]
@@ -217,9 +236,28 @@ def compile_ir(target: Any, source: Any, env: Any) -> None:
             raise source_error(error, locs.read_bytes()) from error
         return outputs
 
-    stage = request["target"].partition("-")[0]
-    outputs = shop.answer(key, ("artifact", "manifest"), stage, make)
-    write_all(target, (outputs["artifact"], outputs["manifest"]))
+    return shop.answer(key, OUTPUTS, request["target"].partition("-")[0], make)
+
+
+def assembled(shop: Workshop, request: dict[str, Any], first: dict[str, bytes]) -> dict[str, bytes]:
+    """The outputs of assembling the artifact `first`, from the store or made now.
+
+    Only the text is assembled: whatever else its manifest says, equal texts share the result.
+    """
+    from gristmill.backends.steps import relabelled
+
+    backend, _, arch = request["target"].partition("-")
+    text = first["artifact"]
+    key = assemble_key(text, request["target"], request["compiler"], request["assembler"])
+
+    def make() -> dict[str, bytes]:
+        step = f"gristmill.backends.{backend}.emit:assemble_step"
+        outputs: dict[str, bytes] = shop.run(step, text, arch)
+        return outputs
+
+    outputs = shop.answer(key, ("artifact", "facts"), backend, make)
+    manifest = relabelled(first["manifest"], request["target"], key, **outputs)
+    return {"artifact": outputs["artifact"], "manifest": manifest}
 
 
 @guarded
@@ -236,13 +274,17 @@ def replay(target: Any, source: Any, env: Any) -> None:
         blob, manifest = shop.run(step, arch, key)
         return {"artifact": blob, "manifest": manifest.to_json().encode()}
 
-    outputs = shop.answer(key, ("artifact", "manifest"), backend, make)
+    outputs = shop.answer(key, OUTPUTS, backend, make)
     write_all(target, (outputs["artifact"], outputs["manifest"]))
 
 
 def refuse_missing_tools(tools: list[str], target: str) -> None:
     for tool in tools:
         name, _, version = tool.partition(" ")
+        if tool == "assembler missing":
+            raise StepError(
+                f"{target} needs an assembler: pip install 'gristmill[cubin]', or ptxas on PATH"
+            )
         if version == "missing":
             raise StepError(
                 f"{target} needs the Python package {name}: pip install 'gristmill[build]'"

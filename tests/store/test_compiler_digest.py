@@ -20,6 +20,7 @@ ENTRIES = {
     "spirv": ("backends/steps.py", "backends/spirv/emit.py"),
     "cpu": ("backends/steps.py", "backends/cpu/emit.py", "backends/cpu/replay.py"),
     "ptx": ("backends/steps.py", "backends/ptx/emit.py"),
+    "cubin": ("backends/steps.py", "backends/cubin/emit.py"),
 }
 
 

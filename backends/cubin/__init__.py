@@ -1,0 +1,1 @@
+"""From PTX to machine code for one NVIDIA architecture, ahead of time and without a GPU."""

@@ -1,0 +1,124 @@
+"""The assemblers that make a cubin of PTX: nvJitLink in this process, else `ptxas`.
+
+Both come from PyPI (`nvidia-nvjitlink`, the extra `cubin`; `nvidia-cuda-nvcc`), need no GPU and no
+driver, and run in a worker process: what a foreign library does to its process hurts one kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+_PTX = 2  # nvJitLink's number of the input type
+_PACKAGE = "nvidia-nvjitlink"
+MISSING = "assembler missing"
+
+
+class AssemblerError(Exception):
+    """No assembler, or one that does not take the PTX: its own words."""
+
+
+@lru_cache
+def identity() -> str:
+    """Name and version of the assembler that `assemble` uses; `MISSING` where there is none."""
+    if library() is not None:
+        return f"nvjitlink {importlib.metadata.version(_PACKAGE)}"
+    program = ptxas()
+    if program is None:
+        return MISSING
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
+    version = re.search(r"V([\d.]+)", told.stdout)
+    return f"ptxas {version[1] if version else 'of unknown version'}"
+
+
+def assemble(ptx: bytes, arch: str) -> tuple[bytes, str]:
+    """The cubin of a PTX text, and what the assembler says about it. AssemblerError if none."""
+    path = library()
+    if path is not None:
+        return _linked(str(path), ptx, arch)
+    program = ptxas()
+    if program is None:
+        raise AssemblerError(
+            "no assembler: install the extra cubin (pip install 'gristmill[cubin]'), or put "
+            "ptxas on PATH"
+        )
+    return _assembled(str(program), ptx, arch)
+
+
+def _packages(pattern: str) -> list[Path]:
+    """Files within NVIDIA's Python packages, the newest CUDA first."""
+    spec = importlib.util.find_spec("nvidia")
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return [p for place in places for p in sorted(Path(place).glob(pattern), reverse=True)]
+
+
+def library() -> Path | None:
+    """nvJitLink's shared library, from its package alone: its version is the package's."""
+    if not any(importlib.metadata.distributions(name=_PACKAGE)):
+        return None
+    return next(iter(_packages("*/lib/libnvJitLink.so.*")), None)
+
+
+def ptxas() -> Path | None:
+    """The program: from its package, else from PATH."""
+    found = shutil.which("ptxas")
+    return next(iter(_packages("*/bin/ptxas")), Path(found) if found else None)
+
+
+def _assembled(program: str, ptx: bytes, arch: str) -> tuple[bytes, str]:
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_bytes(ptx)
+        command = [program, f"-arch={arch}", "-v", "-o", str(out), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        if done.returncode or not out.exists():
+            raise AssemblerError(_words(done.stderr.replace(folder + "/", "")))
+        return out.read_bytes(), done.stderr
+
+
+def _words(log: str) -> str:
+    return "; ".join(filter(None, map(str.strip, log.splitlines()))) or "no message"
+
+
+@lru_cache
+def _load(path: str) -> ctypes.CDLL:
+    return ctypes.CDLL(path)
+
+
+def _linked(path: str, ptx: bytes, arch: str) -> tuple[bytes, str]:
+    link = _load(path)
+    handle = ctypes.c_void_p()
+    words = [f"-arch={arch}".encode(), b"-verbose"]
+    options = (ctypes.c_char_p * len(words))(*words)
+    status = link.nvJitLinkCreate(ctypes.byref(handle), len(words), options)
+    if status:
+        raise AssemblerError(f"nvJitLink does not know {arch} (status {status})")
+    try:
+        size = ctypes.c_size_t(len(ptx))
+        status = link.nvJitLinkAddData(handle, _PTX, ctypes.c_char_p(ptx), size, b"kernel")
+        if status or link.nvJitLinkComplete(handle):
+            raise AssemblerError(_words(_text(link, handle, "ErrorLog")))
+        return _bytes(link, handle, "LinkedCubin"), _text(link, handle, "InfoLog")
+    finally:
+        link.nvJitLinkDestroy(ctypes.byref(handle))
+
+
+def _bytes(link: ctypes.CDLL, handle: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    status = getattr(link, f"nvJitLinkGet{what}Size")(handle, ctypes.byref(size))
+    block = ctypes.create_string_buffer(max(size.value, 1))
+    status = status or getattr(link, f"nvJitLinkGet{what}")(handle, block)
+    if status:
+        raise AssemblerError(f"nvJitLink gives no {what} (status {status})")
+    return block.raw[: size.value]
+
+
+def _text(link: ctypes.CDLL, handle: ctypes.c_void_p, what: str) -> str:
+    return _bytes(link, handle, what).rstrip(b"\0").decode("utf-8", "replace")

@@ -1,0 +1,92 @@
+"""From PTX to a cubin, an artifact of its own.
+
+It runs on the devices of the target's major version from its minor version on; with the suffix `a`
+on that very architecture. Its parameters are those of the PTX. Its facts are read from the cubin
+itself; spills, which stand nowhere in it, from what the assembler says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from ...ir import abi
+from ...ir.core import Kernel
+from ..compile import CompileError, Emitted, Options
+from ..ptx import emit as ptx
+from . import assembler, elf
+
+SHARED_BYTES, INVOCATIONS = ptx.SHARED_BYTES, ptx.INVOCATIONS
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
+    """The cubin of a kernel. CompileError for what this target cannot run."""
+    made = ptx.emit(kernel, arch, options)
+    blob, facts = assemble(kernel.name, made.blob, arch)
+    kept = {name: value for name, value in made.facts.items() if name != "ptx_isa"}
+    return replace(made, blob=blob, facts={**kept, **facts})
+
+
+def assemble_step(text: bytes, arch: str) -> dict[str, bytes]:
+    """The build step: a PTX -> outputs `artifact` and `facts` (JSON)."""
+    blob, facts = assemble(ptx.entry_name(text), text, arch)
+    return {"artifact": blob, "facts": json.dumps(facts, sort_keys=True).encode()}
+
+
+def assemble(kernel: str, text: bytes, arch: str) -> tuple[bytes, dict[str, Any]]:
+    """The cubin of a kernel's PTX, and its facts. CompileError where there is none."""
+    target = f"cubin-{arch}"
+    try:
+        blob, log = assembler.assemble(text, arch)
+    except assembler.AssemblerError as error:
+        raise CompileError(kernel, target, str(error)) from error
+    found = checked(blob, arch, kernel)
+    spills = _SPILLS.search(log)
+    stores, loads = map(int, spills.groups()) if spills else (0, 0)
+    return blob, {
+        "registers": found.registers,
+        "spill_stores": stores,
+        "spill_loads": loads,
+        "shared_bytes": found.shared_bytes,
+        "local_bytes": found.local_bytes,
+        "assembler": assembler.identity(),
+    }
+
+
+def checked(blob: bytes, arch: str, kernel: str) -> elf.Cubin:
+    """A cubin that holds what its label says. CompileError otherwise."""
+    try:
+        found = elf.read(blob)
+    except elf.CubinError as error:
+        raise CompileError(kernel, f"cubin-{arch}", str(error)) from error
+    for what, expected, got in (("arch", arch, found.arch), ("kernel", kernel, found.name)):
+        if got != expected:
+            message = f"the cubin holds {what} {got}, its label says {expected}"
+            raise CompileError(kernel, f"cubin-{arch}", message)
+    return found
+
+
+def validate(
+    blob: bytes, arch: str, kernel: Kernel | None = None, options: Options | None = None
+) -> None:
+    """Check a cubin against its label; given the kernel, its name and parameters as well."""
+    if kernel is None:
+        try:
+            name = elf.read(blob).name
+        except elf.CubinError as error:
+            raise CompileError("?", f"cubin-{arch}", str(error)) from error
+        checked(blob, arch, name)
+        return
+    found = checked(blob, arch, kernel.name)
+    expected = abi.gpu_layout(kernel.params, bool(kernel.sites)).size
+    if found.parameter_bytes != expected:
+        message = f"the cubin takes {found.parameter_bytes} bytes of parameters, not {expected}"
+        raise CompileError(kernel.name, f"cubin-{arch}", message)
+
+
+def digest_inputs() -> tuple[str, ...]:
+    """What the PTX depends on, and the assembler."""
+    return (*ptx.digest_inputs(), assembler.identity())
