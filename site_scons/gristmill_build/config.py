@@ -18,6 +18,7 @@ MADE_FROM = {"cubin": "ptx"}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Constexprs = dict[str, Any]
+Variants = dict[str, tuple[Constexprs, ...]]  # by backend or target
 
 
 @dataclass(frozen=True)

@@ -51,3 +51,15 @@ def test_a_bundle_for_a_cpu_holds_its_replay_loop() -> None:
     assert [step.target.name for step in nodes.replays] == ["cpu-x86-64-v3", "cpu-x86-64-v4"]
     for backend in plan.REPLAYED:
         assert importlib.import_module(f"gristmill.backends.{backend}.replay").replay_artifact
+
+
+def test_variants_of_one_specialization_go_before_those_of_all() -> None:
+    row = config.KernelRow(
+        "k", "k", "k.yaml", {"a": {}, "b": {}},
+        variants={"ptx": ({"VEC": 4},), "spirv": ({"VEC": 2},)},
+        own={"b": {"ptx": ({"VEC": 8},)}},
+    )  # fmt: skip
+    ptx, spirv = config.TargetRow("ptx-sm_80"), config.TargetRow("spirv-vulkan1.1")
+    assert row.variants_for("a", ptx) == ("ptx", ({"VEC": 4},))
+    assert row.variants_for("b", ptx) == ("ptx", ({"VEC": 8},))
+    assert row.variants_for("b", spirv) == ("spirv", ({"VEC": 2},))
