@@ -29,7 +29,6 @@ from gristmill.store.key import assemble_key, compile_key, trace_key
 from gristmill.store.local import LocalStore
 from gristmill.store.manifest import Manifest
 
-
 OUTPUTS = ("artifact", "manifest")
 
 
