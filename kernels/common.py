@@ -161,6 +161,14 @@ def across(value, combine, VEC):
 
 
 @device
+def spread(value, T, VEC):
+    """A scalar of T, or the vector of VEC lanes that all hold it."""
+    if VEC == 1:
+        return value
+    return vec(T, VEC)(value)
+
+
+@device
 def zeros(T, VEC):
     """A zero of T, or a vector of VEC zeros."""
     if VEC == 1:

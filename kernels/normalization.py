@@ -18,7 +18,11 @@ from ..ir.lang import (
     i32,
     kernel,
     local_id,
+    registers,
     sqrt,
+    static_assert,
+    static_range,
+    vec,
 )
 from .common import across, add, block_reduce, load, store, zeros
 from .family import (
@@ -83,6 +87,28 @@ def rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, ROWS):
             squares = rmsnorm_row(x, weight, y, row * n, following, scale, n, T, BLOCK, VEC, True)
 
 
+@device
+def rmsnorm_kept(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """A row by one workgroup that reads it once: up to KEEP vectors stay with each invocation."""
+    n = cols // VEC
+    base = group_id(0) * n
+    lid = local_id(0)
+    kept = registers(f32 if VEC == 1 else vec(f32, VEC), KEEP, 0)
+    squares = zeros(f32, VEC)
+    for k in static_range(KEEP):
+        c = lid + k * BLOCK
+        if c < n:
+            kept[k] = convert(load(x, base + c, VEC), f32)
+            squares = squares + kept[k] * kept[k]
+    total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
+    scale = 1 / sqrt(total / convert(cols, f32) + eps)
+    for k in static_range(KEEP):
+        c = lid + k * BLOCK
+        if c < n:
+            v = kept[k] * scale * convert(load(weight, c, VEC), f32)
+            store(y, base + c, convert(v, T), VEC)
+
+
 @kernel(
     workgroup=lambda: (BLOCK, 1, 1),
     grid=lambda: (ceil_div(len(y) // max(cols, 1), ROWS), 1, 1),
@@ -99,9 +125,16 @@ def rmsnorm(
     SUBGROUP: int = 1,
     VEC: int = 1,
     ROWS: int = 1,
+    KEEP: int = 0,
 ):
-    """y[r, :] = x[r, :] / sqrt(mean(x[r, :]**2) + eps) * weight, in f32 (Zhang and Sennrich)."""
-    if VEC > 1 and cols % VEC == 0:
+    """y[r, :] = x[r, :] / sqrt(mean(x[r, :]**2) + eps) * weight, in f32 (Zhang and Sennrich).
+
+    A row of up to BLOCK * VEC * KEEP elements is read once and kept in registers; needs ROWS = 1.
+    """
+    static_assert(KEEP == 0 or ROWS == 1, "a workgroup that keeps its row has one")
+    if KEEP > 0 and cols % VEC == 0 and cols // VEC <= BLOCK * KEEP:
+        rmsnorm_kept(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
+    elif VEC > 1 and cols % VEC == 0:
         rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, ROWS)
     else:
         rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, 1, ROWS)
@@ -130,6 +163,35 @@ def layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC):
         store(y, base + c, convert(scaled, T), VEC)
 
 
+@device
+def layernorm_kept(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """A row by one workgroup that reads it once: up to KEEP vectors stay with each invocation."""
+    count = cols // VEC
+    base = group_id(0) * count
+    lid = local_id(0)
+    n = convert(cols, f32)
+    kept = registers(f32 if VEC == 1 else vec(f32, VEC), KEEP, 0)
+    sums = zeros(f32, VEC)
+    squares = zeros(f32, VEC)
+    for k in static_range(KEEP):
+        c = lid + k * BLOCK
+        if c < count:
+            kept[k] = convert(load(x, base + c, VEC), f32)
+            sums = sums + kept[k]
+    mean = block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP) / n
+    for k in static_range(KEEP):
+        if lid + k * BLOCK < count:
+            kept[k] = kept[k] - mean
+            squares = squares + kept[k] * kept[k]
+    total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
+    scale = 1 / sqrt(total / n + eps)
+    for k in static_range(KEEP):
+        c = lid + k * BLOCK
+        if c < count:
+            w, b = convert(load(weight, c, VEC), f32), convert(load(bias, c, VEC), f32)
+            store(y, base + c, convert(kept[k] * scale * w + b, T), VEC)
+
+
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // max(cols, 1), 1, 1))
 def layernorm(
     x: Read[T],
@@ -143,19 +205,23 @@ def layernorm(
     BLOCK: int = 256,
     SUBGROUP: int = 1,
     VEC: int = 1,
+    KEEP: int = 0,
 ):
     """y[r, :] = (x[r, :] - mean) / sqrt(var + eps) * weight + bias, in f32 (Ba, Kiros, Hinton).
 
-    The variance is that of the differences from the mean (two passes), so it does not cancel.
+    The variance is that of the differences from the mean (two passes), so it does not cancel. A
+    row of up to BLOCK * VEC * KEEP elements is read once and kept in registers.
     """
-    if VEC > 1 and cols % VEC == 0:
+    if KEEP > 0 and cols % VEC == 0 and cols // VEC <= BLOCK * KEEP:
+        layernorm_kept(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
+    elif VEC > 1 and cols % VEC == 0:
         layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC)
     else:
         layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, 1)
 
 
 def _shapes() -> tuple[tuple[int, int], ...]:
-    return ((1, 1), (3, 1000), (7, 257), (1, 8192))
+    return ((1, 1), (3, 1000), (7, 257), (1, 8192), (2, 9000))
 
 
 def _rms_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

@@ -17,6 +17,7 @@ from ..ir.lang import (
     DType,
     Read,
     Write,
+    ceil_div,
     convert,
     device,
     f32,
@@ -27,7 +28,7 @@ from ..ir.lang import (
     num_groups,
     static_assert,
 )
-from .common import add, block_reduce, greater, lesser
+from .common import across, add, block_reduce, greater, lesser, load, spread
 from .family import (
     Args,
     Constexprs,
@@ -43,11 +44,31 @@ from .family import (
 
 
 @device
-def pick(a, b, OP):
-    """The greater for "max", the lesser for "min"; a NaN loses."""
+def combiner(OP):
+    """What joins two partial results."""
     if OP == "max":
-        return max(a, b)
-    return min(a, b)
+        return greater
+    if OP == "min":
+        return lesser
+    return add
+
+
+@device
+def reduce_run(x, first, count, start, combine, ACC, BLOCK, VEC):
+    """What this invocation makes of `count` elements from `first` on, a multiple of VEC.
+
+    It joins every BLOCK-th vector to `start`, then what is left of less than a vector.
+    """
+    lid = local_id(0)
+    whole = count // VEC
+    parts = spread(start, ACC, VEC)
+    for i in range(lid, whole, BLOCK):
+        parts = combine(parts, convert(load(x, first // VEC + i, VEC), ACC))
+    total = across(parts, combine, VEC)
+    if VEC > 1:
+        for i in range(first + whole * VEC + lid, first + count, BLOCK):
+            total = combine(total, convert(x[i], ACC))
+    return total
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y), 1, 1))
@@ -61,34 +82,30 @@ def reduce_rows(
     ACC: DType = f32,
     BLOCK: int = 256,
     SUBGROUP: int = 1,
+    VEC: int = 1,
 ):
     """y[r] = OP of the cols elements of row r; x is row-major. A max or min skips NaNs.
 
-    A max or min needs a row of at least one element.
+    A max or min needs a row of at least one element. VEC neighbours are read at a time where VEC
+    divides cols.
     """
     static_assert(OP in ("sum", "mean", "max", "min"), "OP is sum, mean, max or min")
     row = group_id(0)
     base = row * cols
     lid = local_id(0)
-    if OP == "sum" or OP == "mean":
-        total = convert(0, ACC)
-        for c in range(lid, cols, BLOCK):
-            total += convert(x[base + c], ACC)
-        total = block_reduce(total, add, ACC, BLOCK, SUBGROUP)
-        if OP == "mean":
-            total = total / convert(cols, ACC)
-        if lid == 0:
-            y[row] = total
+    start = convert(0, ACC)
+    if OP == "max" or OP == "min":
+        start = convert(x[base + min(lid, cols - 1)], ACC)
+    total = start
+    if VEC > 1 and cols % VEC == 0:
+        total = reduce_run(x, base, cols, start, combiner(OP), ACC, BLOCK, VEC)
     else:
-        best = convert(x[base + min(lid, cols - 1)], ACC)
-        for c in range(lid + BLOCK, cols, BLOCK):
-            best = pick(best, convert(x[base + c], ACC), OP)
-        if OP == "max":
-            best = block_reduce(best, greater, ACC, BLOCK, SUBGROUP)
-        else:
-            best = block_reduce(best, lesser, ACC, BLOCK, SUBGROUP)
-        if lid == 0:
-            y[row] = best
+        total = reduce_run(x, base, cols, start, combiner(OP), ACC, BLOCK, 1)
+    total = block_reduce(total, combiner(OP), ACC, BLOCK, SUBGROUP)
+    if OP == "mean":
+        total = total / convert(cols, ACC)
+    if lid == 0:
+        y[row] = total
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(partials), 1, 1))
@@ -101,36 +118,29 @@ def reduce_partials(
     ACC: DType = f32,
     BLOCK: int = 256,
     SUBGROUP: int = 1,
+    VEC: int = 1,
 ):
-    """partials[g] = OP of the g-th of len(partials) equal runs of x; x is not empty.
+    """partials[g] = OP of the g-th of len(partials) runs of x; x is not empty.
 
-    An empty run (x shorter than partials) gives 0 for a sum and an element of x otherwise.
+    The runs are equal, of a multiple of VEC elements, but for the last ones. An empty run gives 0
+    for a sum and an element of x otherwise.
     """
     static_assert(OP in ("sum", "mean", "max", "min"), "OP is sum, mean, max or min")
     group = group_id(0)
     lid = local_id(0)
-    run = (len(x) + num_groups(0) - 1) // num_groups(0)
-    first = min(group * run, len(x))
-    last = min(first + run, len(x))
-    if OP == "sum" or OP == "mean":
-        total = convert(0, ACC)
-        for i in range(first + lid, last, BLOCK):
-            total += convert(x[i], ACC)
-        total = block_reduce(total, add, ACC, BLOCK, SUBGROUP)
-        if OP == "mean":
-            total = total / convert(len(x), ACC)
-        if lid == 0:
-            partials[group] = total
-    else:
-        best = convert(x[min(first + lid, len(x) - 1)], ACC)
-        for i in range(first + lid + BLOCK, last, BLOCK):
-            best = pick(best, convert(x[i], ACC), OP)
-        if OP == "max":
-            best = block_reduce(best, greater, ACC, BLOCK, SUBGROUP)
-        else:
-            best = block_reduce(best, lesser, ACC, BLOCK, SUBGROUP)
-        if lid == 0:
-            partials[group] = best
+    run = ceil_div(ceil_div(len(x), num_groups(0)), VEC) * VEC
+    # The comparison, not min(): group * run may pass the end of the index type.
+    first = group * run if group < ceil_div(len(x), run) else len(x)
+    count = min(run, len(x) - first)
+    start = convert(0, ACC)
+    if OP == "max" or OP == "min":
+        start = convert(x[min(first + lid, len(x) - 1)], ACC)
+    total = reduce_run(x, first, count, start, combiner(OP), ACC, BLOCK, VEC)
+    total = block_reduce(total, combiner(OP), ACC, BLOCK, SUBGROUP)
+    if OP == "mean":
+        total = total / convert(len(x), ACC)
+    if lid == 0:
+        partials[group] = total
 
 
 def terms(n: int, block: int) -> int:
@@ -172,7 +182,8 @@ def _partials_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterat
 
 def _partials_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     x, groups = decode(args["x"], dtype(constexprs)), len(args["partials"])
-    run = -(-len(x) // groups)
+    vec = constexprs["VEC"]
+    run = -(-len(x) // groups // vec) * vec
     parts = [_expected(x[g * run : (g + 1) * run], constexprs) for g in range(groups)]
     scale: np.ndarray | float = 1.0
     lengths = np.array([len(x[g * run : (g + 1) * run]) for g in range(groups)])

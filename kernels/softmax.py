@@ -19,6 +19,10 @@ from ..ir.lang import (
     i32,
     kernel,
     local_id,
+    registers,
+    static_assert,
+    static_range,
+    vec,
 )
 from .common import across, add, block_reduce, greater, load, store, zeros
 from .family import (
@@ -91,6 +95,32 @@ def softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, VEC, ROWS):
             top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
 
 
+@device
+def softmax_kept(x, y, cols, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """A row by one workgroup that reads it once: up to KEEP vectors stay with each invocation."""
+    n = cols // VEC
+    base = group_id(0) * n
+    lid = local_id(0)
+    kept = registers(f32 if VEC == 1 else vec(f32, VEC), KEEP, 0)
+    tops = convert(load(x, base + min(lid, n - 1), VEC), f32)
+    for k in static_range(KEEP):
+        c = lid + k * BLOCK
+        if c < n:
+            kept[k] = convert(load(x, base + c, VEC), f32)
+            tops = max(tops, kept[k])
+    top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
+    sums = zeros(f32, VEC)
+    for k in static_range(KEEP):
+        if lid + k * BLOCK < n:
+            kept[k] = exp(kept[k] - top)
+            sums = sums + kept[k]
+    scale = 1 / block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP)
+    for k in static_range(KEEP):
+        c = lid + k * BLOCK
+        if c < n:
+            store(y, base + c, convert(kept[k] * scale, T), VEC)
+
+
 @kernel(
     workgroup=lambda: (BLOCK, 1, 1),
     grid=lambda: (ceil_div(len(y) // max(cols, 1), ROWS), 1, 1),
@@ -105,12 +135,18 @@ def softmax(
     SUBGROUP: int = 1,
     VEC: int = 1,
     ROWS: int = 1,
+    KEEP: int = 0,
 ):
     """y[r, :] = exp(x[r, :] - max) / sum of them, in f32; x and y are row-major.
 
-    Where T is f32 the exponentials are kept in y between the passes, else computed twice.
+    A row of up to BLOCK * VEC * KEEP elements is read once and kept in registers; needs ROWS = 1.
+    For others the exponentials are kept in y between the passes where T is f32, else computed
+    twice.
     """
-    if VEC > 1 and cols % VEC == 0:
+    static_assert(KEEP == 0 or ROWS == 1, "a workgroup that keeps its row has one")
+    if KEEP > 0 and cols % VEC == 0 and cols // VEC <= BLOCK * KEEP:
+        softmax_kept(x, y, cols, T, BLOCK, SUBGROUP, VEC, KEEP)
+    elif VEC > 1 and cols % VEC == 0:
         softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, VEC, ROWS)
     else:
         softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, 1, ROWS)
@@ -118,7 +154,13 @@ def softmax(
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     t = dtype(constexprs)
-    for rows, cols, spread in ((1, 1, 1.0), (3, 1000, 4.0), (7, 257, 30.0), (1, 8192, 1.0)):
+    for rows, cols, spread in (
+        (1, 1, 1.0),
+        (3, 1000, 4.0),
+        (7, 257, 30.0),
+        (1, 8192, 1.0),
+        (2, 9000, 2.0),
+    ):
         x = normal(rng, (rows, cols), t, spread)
         yield {"x": x, "y": empty((rows, cols), t), "cols": cols}
 
