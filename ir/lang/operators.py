@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import Value
 from ..dtypes import DType, VectorType, element_of
-from . import literals
+from . import constants, literals
 from .values import Entry, WeakSelect, describe
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ SYMBOLS = {
     "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=",
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "matmul": "@",
 }  # fmt: skip
+
+
+def _python_power(a: Any, b: Any) -> Any:
+    """`a ** b` of constants; of floats with the same bits on every host."""
+    if isinstance(a, float) or isinstance(b, float) or (isinstance(b, int) and b < 0):
+        return constants.power(a, b)
+    return a**b
+
+
 PYTHON: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -50,7 +59,7 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "div": operator.truediv,
     "floordiv": operator.floordiv,
     "mod": operator.mod,
-    "pow": operator.pow,
+    "pow": _python_power,
     "and": operator.and_,
     "or": operator.or_,
     "xor": operator.xor,
