@@ -72,10 +72,10 @@ class CudaDevice(HasContext, Device):
 
     def _submit(self, command: Command) -> None:
         code: Code = command.kernel.code
-        with self._context:
-            code.launch(command, self._map.address, self._queue)
         if code.sited:
             self._map.dirty = True
+        with self._context:
+            code.launch(command, self._map.address, self._queue)
 
     @current
     def _record(self, commands: list[Command], timed: bool) -> CudaRecording:

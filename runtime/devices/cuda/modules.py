@@ -103,13 +103,14 @@ class Code:
 
     def fill(self, command: Command, faults: int) -> Grid:
         """Put a launch's parameters into the block; the grid to launch. LimitExceeded."""
-        bindings, grid = command.bindings, command.grid
+        _, bindings, scalars, grid, fault_base = command
         values = [b.allocation.handle.address + b.offset for b in bindings]
-        values += command.scalars
+        values += scalars
         values += [b.elements for b in bindings]
         if self.sited:
-            values += (faults, command.fault_base)
-        self._pack(self._buffer, 0, *values, *grid)
+            values += (faults, fault_base)
+        values += grid
+        self._pack(self._buffer, 0, *values)
         x, y, z = self._limits
         if grid[0] <= x and grid[1] <= y and grid[2] <= z:
             return grid
