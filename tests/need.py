@@ -52,6 +52,13 @@ def _qemu() -> str | None:
     return None if any(map(shutil.which, names)) else f"none of {', '.join(names)} on PATH"
 
 
+def _assembler(name: str) -> str | None:
+    from gristmill.backends.cubin import assembler
+
+    found = assembler.ptxas() if name == "ptxas" else assembler.library()
+    return None if found else f"neither nvidia's package nor PATH has {name}"
+
+
 @functools.cache
 def missing(name: str) -> str | None:
     """Why `name` cannot be used on this machine; None where it can."""
@@ -61,6 +68,8 @@ def missing(name: str) -> str | None:
         return None if driver_file(name) else f"no Vulkan driver manifest of {name}"
     if name == "qemu":
         return _qemu()
+    if name in ("ptxas", "nvjitlink"):
+        return _assembler(name)
     if tool(name) or importlib.util.find_spec(name):
         return None
     return f"neither a program nor a Python module is called {name}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...ir import passes
 from ...ir.core import Kernel
 from ...ir.passes.support import Support
+from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options
 from ..llvm import toolchain
 from . import fast, shared
@@ -21,6 +22,7 @@ __all__ = ["digest_inputs", "emit", "entry_name", "find_arch", "prepare", "valid
 
 SHARED_BYTES = max(arch.shared_bytes for arch in ARCHS.values())
 INVOCATIONS = 1024
+_WORKGROUP = (1024, 1024, 64)
 
 _NATIVE = frozenset(
     (
@@ -75,13 +77,10 @@ def write(kernel: Kernel, arch: Arch) -> str:
     if kernel.subgroup not in (None, 1, SUBGROUP):
         message = f"a subgroup has {SUBGROUP} invocations here, not {kernel.subgroup}"
         raise CompileError(kernel.name, target, message)
-    needed = shared.shared_bytes(kernel)
-    if needed > arch.shared_bytes:
-        message = f"{needed} bytes of workgroup memory; {arch.name} has {arch.shared_bytes}"
-        raise CompileError(kernel.name, target, message)
     try:
+        check_limits(kernel, None, INVOCATIONS, _WORKGROUP)
         return write_kernel(kernel, arch)
-    except LoweringError as error:
+    except (VerifyError, LoweringError) as error:
         raise CompileError(kernel.name, target, error.message, error.loc) from error
 
 

@@ -1,0 +1,68 @@
+"""Compiling for PTX as the build does, in a compiler process, and assembling the text."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from gristmill.backends.compile import Options, compile_kernel
+from gristmill.backends.cubin.assembler import ptxas
+from gristmill.backends.pool import Pool
+from gristmill.backends.ptx.emit import validate
+from gristmill.backends.trace import trace
+from gristmill.ir.core import Kernel
+from gristmill.ir.text import parse_kernel, print_kernel
+from gristmill.store.manifest import Manifest
+
+ROOT = Path(__file__).parents[2]
+
+
+@functools.cache
+def pool() -> Pool:
+    """The compiler processes of this test run."""
+    made = Pool(1, timeout=120)
+    atexit.register(made.close)
+    return made
+
+
+def compiled(kernel: Kernel, arch: str = "sm_80", checks: bool = False) -> tuple[str, Manifest]:
+    """The PTX of a kernel, checked against its label."""
+    function = f"{compile_kernel.__module__}:compile_kernel"
+    options = Options(checks=checks)
+    blob, manifest = pool().run(function, print_kernel(kernel), f"ptx-{arch}", options)
+    validate(blob, arch)
+    return blob.decode(), manifest
+
+
+def ptx(kernel: Kernel, arch: str = "sm_80", checks: bool = False) -> str:
+    return compiled(kernel, arch, checks)[0]
+
+
+def assembled(text: str, arch: str) -> bytes:
+    """The cubin that ptxas makes; AssertionError with its words where it makes none."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(text)
+        command = [ptxas() or "ptxas", f"-arch={arch}", "-o", out, source]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{done.stderr}\n{text}"
+        return out.read_bytes()
+
+
+def shipped(target: str) -> Iterator[tuple[str, Kernel]]:
+    """The kernels that a build for `target` compiles, by their path within it."""
+    sys.path.append(str(ROOT / "site_scons"))
+    from gristmill_build import config, options, plan, sources
+
+    settings = config.load(ROOT)
+    for step in plan.plan(options.choose({"target": target}, settings), settings).traces:
+        row = step.row
+        paths = sources.module_sources(ROOT, row.module)
+        files = {path: (ROOT / path).read_bytes() for path in paths}
+        text, _ = trace(files, row.module, row.kernel, step.specialization, step.constexprs)
+        yield step.stem.partition("/kir/")[2], parse_kernel(text.decode())

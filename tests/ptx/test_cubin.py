@@ -1,0 +1,102 @@
+"""cubins: made without a GPU, with figures from the artifact, checked against their label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gristmill.backends.compile import CompileError
+from gristmill.backends.cubin import assembler, elf
+from gristmill.backends.cubin.emit import assemble, validate
+from gristmill.backends.ptx.arch import ARCHS
+from gristmill.kernels.elementwise import saxpy
+from gristmill.kernels.matmul import matmul
+from gristmill.kernels.reduction import reduce_rows
+from ptx_tools import pool, ptx
+
+SAXPY = saxpy.trace("f32", T="f32")
+
+
+@pytest.fixture(params=["nvjitlink", "ptxas"])
+def made_by(
+    request: pytest.FixtureRequest, require: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """Each assembler in turn."""
+    require(request.param)
+    if request.param == "ptxas":
+        monkeypatch.setattr(assembler, "library", lambda: None)
+    assembler.identity.cache_clear()
+    yield request.param
+    assembler.identity.cache_clear()
+
+
+@pytest.mark.parametrize("name", ARCHS)
+def test_a_cubin_holds_its_architecture_and_its_kernel(name: str, made_by: str) -> None:
+    blob, facts = assemble("saxpy", ptx(SAXPY, name).encode(), name)
+    found = elf.read(blob)
+    assert (found.arch, found.name) == (name, "saxpy")
+    assert facts["assembler"].startswith(made_by)
+    assert 8 <= facts["registers"] == found.registers <= 64
+    assert facts["spill_stores"] == facts["spill_loads"] == facts["local_bytes"] == 0
+    validate(blob, name, SAXPY)
+
+
+@pytest.mark.parametrize("name", ["sm_80", "sm_90", "sm_120"])
+def test_workgroup_memory_is_that_of_the_kernel(name: str, made_by: str) -> None:
+    k = reduce_rows.trace("x", T="f32", OP="sum", SUBGROUP=32)
+    _, facts = assemble("reduce_rows", ptx(k, name).encode(), name)
+    assert facts["shared_bytes"] == 32
+
+
+def test_the_same_text_gives_the_same_bytes(made_by: str) -> None:
+    text = ptx(matmul.trace("x", T="f32", SUBGROUP=32)).encode()
+    assert assemble("matmul", text, "sm_80") == assemble("matmul", text, "sm_80")
+
+
+def test_a_wrong_label_is_refused(made_by: str) -> None:
+    blob, _ = assemble("saxpy", ptx(SAXPY).encode(), "sm_80")
+    with pytest.raises(CompileError, match="holds arch sm_80, its label says sm_86"):
+        validate(blob, "sm_86")
+    with pytest.raises(CompileError, match="holds kernel saxpy"):
+        validate(blob, "sm_80", reduce_rows.trace("x", T="f32", OP="sum"))
+    exact, _ = assemble("saxpy", ptx(SAXPY, "sm_90a").encode(), "sm_90a")
+    with pytest.raises(CompileError, match="holds arch sm_90a, its label says sm_90"):
+        validate(exact, "sm_90")
+
+
+def test_damaged_bytes_are_refused(made_by: str) -> None:
+    blob, _ = assemble("saxpy", ptx(SAXPY).encode(), "sm_80")
+    for damaged in (b"", b"\x7fELF", blob[:100], blob[: len(blob) // 2], b"\0" + blob[1:]):
+        with pytest.raises(CompileError, match="cubin"):
+            validate(damaged, "sm_80")
+
+
+def test_a_ptx_newer_than_the_assembler_is_refused_in_its_words(made_by: str) -> None:
+    text = ptx(SAXPY).replace(".version 7.0", ".version 99.0").encode()
+    with pytest.raises(CompileError, match=r"Unsupported \.version 99\.0"):
+        assemble("saxpy", text, "sm_80")
+
+
+def test_without_an_assembler_the_refusal_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(assembler, "library", lambda: None)
+    monkeypatch.setattr(assembler, "ptxas", lambda: None)
+    assembler.identity.cache_clear()
+    assert assembler.identity() == assembler.MISSING
+    assembler.identity.cache_clear()
+    with pytest.raises(CompileError, match=r"gristmill\[cubin\]"):
+        assemble("saxpy", b"", "sm_80")
+
+
+def test_the_build_step_gives_what_the_backend_gives(require: Callable[..., None]) -> None:
+    require("nvjitlink")
+    from gristmill.backends.compile import Options
+    from gristmill.ir.text import print_kernel
+
+    step = "gristmill.backends.steps:compile_step"
+    one = pool().run(step, print_kernel(SAXPY), "cubin-sm_80", {"checks": False}, "")
+    two = pool().run("gristmill.backends.cubin.emit:assemble_step", ptx(SAXPY).encode(), "sm_80")
+    assert one["artifact"] == two["artifact"]
+    assert Options() == Options(checks=False)

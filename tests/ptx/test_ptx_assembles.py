@@ -1,0 +1,65 @@
+"""PTX for every architecture is taken by NVIDIA's assembler: shipped kernels, every op, random
+programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gristmill.ir.core import Kernel
+from gristmill.ir.dtypes import DTYPES
+from gristmill.ir.ops import ROWS
+from progen import EVERYTHING, Features, random_kernel
+from ptx_tools import assembled, ptx, shipped
+from test_cpu_every_op import cases, kernel_of
+
+CASES = {
+    "integers": Features(f32=False, i8=True, i16=True, i64=True, statements=8),
+    "floats": Features(f16=True, bf16=True, f64=True, statements=8),
+    "subgroups": Features(subgroup=32, statements=8, faults=True),
+    "control flow": Features(lanes=(), workgroup=False, statements=14),
+    "wide index": Features(index="i64", i64=True, statements=10),
+    "everything": replace(EVERYTHING, subgroup=32),
+}
+
+
+@pytest.fixture(scope="module")
+def traced() -> list[tuple[str, Kernel]]:
+    return list(shipped("ptx"))
+
+
+def test_every_shipped_kernel(arch: str, traced: list[tuple[str, Kernel]]) -> None:
+    assert len(traced) > 80
+    for _, kernel in traced:
+        assembled(ptx(kernel, arch), arch)
+
+
+@pytest.mark.slow
+def test_every_shipped_kernel_with_checks(arch: str, traced: list[tuple[str, Kernel]]) -> None:
+    for _, kernel in traced:
+        assembled(ptx(kernel, arch, checks=True), arch)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_every_op(arch: str, lanes: int) -> None:
+    for t in DTYPES.values():
+        every = [c for c in cases(t, fused=True) if lanes == 1 or c[0] != "dot4"]
+        assembled(ptx(kernel_of(t, every, False, lanes), arch), arch)
+
+
+@pytest.mark.parametrize("t", ["f32", "f64", "f16", "bf16"])
+def test_every_function(arch: str, t: str) -> None:
+    names = [n for n, row in ROWS.items() if row.ulp64 is not None or n in ("fmod", "hypot")]
+    for name in names:
+        arity = ROWS[name].arity
+        case = (name, tuple(range(arity)), DTYPES[t])
+        assembled(ptx(kernel_of(DTYPES[t], [case], False), arch), arch)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_random_programs(case: str, arch: str, rng: np.random.Generator) -> None:
+    for _ in range(3):
+        kernel = random_kernel(rng, CASES[case]).kernel
+        assembled(ptx(kernel, arch, checks=bool(rng.integers(2))), arch)

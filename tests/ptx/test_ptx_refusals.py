@@ -1,0 +1,91 @@
+"""What PTX cannot be given is refused by type, at its place, and costs no other kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from gristmill.backends.compile import CompileError
+from gristmill.backends.llvm import toolchain
+from gristmill.backends.ptx import intrinsics
+from gristmill.backends.ptx.arch import ARCHS
+from gristmill.ir.core import Kernel
+from kernel_text import kernel
+from ptx_tools import pool, ptx
+
+VOTE = """
+    %1 = global_id {dim=0} : i32
+    %2 = load %0, %1 : bool
+    %3 = subgroup_any %2 : bool
+    store %0, %1, %3
+    return"""
+
+
+def vote(header: str) -> Kernel:
+    return kernel("x: bool buffer readwrite", VOTE, header=header)
+
+
+@pytest.mark.parametrize("size", [8, 16])
+def test_a_subgroup_of_another_size(size: int) -> None:
+    with pytest.raises(CompileError, match="a subgroup has 32 invocations here"):
+        ptx(vote(f"subgroup {size}"))
+
+
+def test_a_subgroup_op_without_a_size_is_refused_at_its_line() -> None:
+    with pytest.raises(CompileError, match=r"<kernel IR>:\d+.*SUBGROUP = 32") as caught:
+        ptx(vote(""))
+    assert caught.value.loc is not None
+    assert "vote.sync.any" in ptx(vote("subgroup 32"))
+
+
+@pytest.mark.parametrize("size", ["1 1 128", "2048 1 1", "32 32 2"])
+def test_a_workgroup_that_no_device_can_run(size: str) -> None:
+    with pytest.raises(CompileError, match="a workgroup of"):
+        ptx(kernel("x: f32 buffer readwrite", "return", workgroup=size))
+
+
+def test_an_unknown_architecture_names_the_known_ones() -> None:
+    with pytest.raises(CompileError, match="known: sm_75, sm_80"):
+        ptx(vote("subgroup 32"), "sm_42")
+
+
+@pytest.mark.parametrize("name", ARCHS)
+def test_workgroup_memory_beyond_what_the_architecture_has(name: str) -> None:
+    def array(size: int) -> Kernel:
+        body = f"""
+        %1 = alloc {{name="a"}} : workgroup<u8,{size}>
+        %2 = local_linear_id : i32
+        %3 = load %0, %2 : u8
+        store %1, %2, %3
+        barrier
+        %4 = load %1, %2 : u8
+        store %0, %2, %4
+        return"""
+        return kernel("x: u8 buffer readwrite", body)
+
+    most = ARCHS[name].shared_bytes
+    ptx(array(most), name)
+    with pytest.raises(CompileError, match=f"exceed the limit of {most} bytes") as caught:
+        ptx(array(most + 1), name)
+    assert caught.value.loc is not None
+
+
+def test_an_end_of_llvm_is_an_error_of_one_kernel() -> None:
+    machine = ARCHS["sm_80"].machine
+    text = """
+    define ptx_kernel void @k(ptr addrspace(1) %p) {
+      %x = load double, ptr addrspace(1) %p
+      %y = call double @llvm.sin.f64(double %x)
+      store double %y, ptr addrspace(1) %p
+      ret void
+    }
+    declare double @llvm.sin.f64(double)
+    """
+    with pytest.raises(CompileError, match="ended"):
+        pool().run(f"{toolchain.__name__}:emit_assembly", text, machine)
+    assert ".entry" in ptx(vote("subgroup 32"))
+
+
+def test_no_function_that_llvm_cannot_select_is_in_the_table() -> None:
+    odd = ["llvm.sin.f32", "llvm.exp.f32", "llvm.pow.f64", "llvm.nvvm.shfl.sync.idx.f32", "sinf"]
+    fine = ["llvm.fma.f16", "llvm.nvvm.redux.sync.umin", "llvm.nvvm.read.ptx.sreg.ctaid.z"]
+    assert intrinsics.unknown([*odd, *fine]) == sorted(odd)
