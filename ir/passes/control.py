@@ -12,10 +12,11 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING
 
 from ..core import Op, Region, Value
-from ..dtypes import DType, MemType, bool_
+from ..dtypes import DType, MemType
 from .effects import LOOPS, MERGEABLE, names
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _inline(rw: Rewriter, op: Op, region: Region) -> bool:
 
 
 def _finish(rw: Rewriter, op: Op, regions: tuple[Region, ...]) -> None:
-    if any(new is not old for new, old in zip(regions, op.regions, strict=True)):
+    if not all(map(is_, regions, op.regions)):
         op = Op(op.name, op.operands, op.results, op.attrs, regions, op.loc)
     rw.out.append(op)
 
@@ -58,7 +59,7 @@ def _finish(rw: Rewriter, op: Op, regions: tuple[Region, ...]) -> None:
 def _finish_arms(rw: Rewriter, op: Op, arms: tuple[Region, ...]) -> bool:
     """Put an if or switch with its new arms; True where none of them yields, so that control does
     not come by here: the op then has no results."""
-    ended = all(arm.terminator.name != "yield" for arm in arms)
+    ended = "yield" not in [arm.ops[-1].name for arm in arms]
     if ended and op.results:
         op = Op(op.name, op.operands, (), op.attrs, op.regions, op.loc)
     _finish(rw, op, arms)
@@ -83,42 +84,46 @@ def _if_arms(rw: Rewriter, op: Op, key: tuple[Region, ...]) -> bool:
     state = merger.snapshot() if merger else None
     new = []
     for arm, truth in zip(op.regions, (True, False), strict=True):
-        if merger and state:
-            merger.restore(state)
-        assumed = _assume(rw, op.operands[0], truth) if rw.flow else ()
+        assumed: list[Value] = []
+        if rw.flow:
+            _assume(rw, op.operands[0], truth, assumed)
         new.append(rw.region(arm))
         for v in assumed:
             del rw.subst[v.id]
-    if merger and state:
-        merger.restore(state)
+        if merger and state:
+            merger.restore(state)
+    if merger:
         merger.clobber_regions(key)
     then, other = new
-    if rw.flow and then.terminator.name == "yield" and other.terminator.name == "yield":
+    if rw.flow and then.ops[-1].name == "yield" and other.ops[-1].name == "yield":
         if _arms_to_selects(rw, op, then, other):
             return False
         _same_results(rw, op, then, other)
     return _finish_arms(rw, op, (then, other))
 
 
-def _assume(rw: Rewriter, value: Value, truth: bool) -> tuple[Value, ...]:
-    """Let a condition be a constant from here on; the values for which this was noted."""
-    if value.id in rw.known or value.id in rw.subst or value.type != bool_:
-        return ()
+def _assume(rw: Rewriter, value: Value, truth: bool, noted: list[Value]) -> None:
+    """Let a condition be a constant from here on; `noted` gains the values for which it is."""
+    if value.id in rw.known or value.id in rw.subst:
+        return
     rw.subst[value.id] = rw.truth(truth)
+    noted.append(value)
     inner = rw.defs.get(value.id)
     if inner is None:
-        return (value,)
+        return
     if inner.name == "not":
-        return (value, *_assume(rw, inner.operands[0], not truth))
-    if inner.name == ("and" if truth else "or"):
-        return (value, *(v for o in inner.operands for v in _assume(rw, o, truth)))
-    return (value,)
+        _assume(rw, inner.operands[0], not truth, noted)
+    elif inner.name == ("and" if truth else "or"):
+        for o in inner.operands:
+            _assume(rw, o, truth, noted)
 
 
 def _arms_to_selects(rw: Rewriter, op: Op, then: Region, other: Region) -> bool:
     """Run both arms and choose, where they hold nothing but a few cheap values."""
+    if len(then.ops) + len(other.ops) - 2 > rw.convert_ifs:
+        return False
     ops = (*then.ops[:-1], *other.ops[:-1])
-    if len(ops) > rw.convert_ifs or not all(o.name in CHEAP for o in ops):
+    if not all(o.name in CHEAP for o in ops):
         return False
     if any(isinstance(v.type, MemType) for v in op.results):
         return False
@@ -157,11 +162,10 @@ def _switch(rw: Rewriter, op: Op) -> bool:
     state = merger.snapshot() if merger else None
     new = []
     for arm in op.regions:
+        new.append(rw.region(arm))
         if merger and state:
             merger.restore(state)
-        new.append(rw.region(arm))
-    if merger and state:
-        merger.restore(state)
+    if merger:
         merger.clobber_regions(op.regions)
     return _finish_arms(rw, op, tuple(new))
 

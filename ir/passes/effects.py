@@ -20,6 +20,9 @@ CONVERGENT = frozenset(n for n, r in ROWS.items() if r.effect is Effect.CONVERGE
 WRITERS = frozenset({"store", "atomic", "compare_exchange"})
 SYNCS = frozenset(n for n, r in ROWS.items() if r.effect is Effect.SYNC)
 LOOPS = frozenset({"for", "while"})
+TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
+# What a walk over regions acts on by itself: constants, which have their own place, and control.
+BLOCKS = LOOPS | TERMINATORS | {"if", "switch", "const"}
 
 
 def names(text: str) -> frozenset[str]:
@@ -104,12 +107,13 @@ NOTHING = Summary()
 
 
 def summarize(kernel: Kernel) -> dict[int, Summary]:
-    """The summary of every op with regions, by `id(op.regions)`; valid while `kernel` is alive.
+    """The summary of every op with regions, by `id(op.regions)`, and of the body, by its `id`;
+    valid while `kernel` is alive.
 
     The regions tuple is the key because an op keeps it while a pass replaces its operands.
     """
     table: dict[int, Summary] = {}
-    _region(kernel.body, table)
+    table[id(kernel.body)] = _region(kernel.body, table)
     return table
 
 

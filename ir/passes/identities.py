@@ -299,10 +299,8 @@ RULES: Rules = {
     **VECTOR_RULES,
 }
 
-# Rules that say nothing of an op without a constant operand.
-NEED_CONSTANT: frozenset[Rule] = frozenset(
-    {fold_op, constant_right, mul, div, shift, floordiv, mod, fma, assertion}
-)
+# Rules that say nothing of an op without a constant operand, beside folding and `constant_right`.
+NEED_CONSTANT: frozenset[Rule] = frozenset({mul, div, shift, floordiv, mod, fma, assertion})
 
 
 def _of_equals(rule: Rule) -> Rule:
@@ -328,4 +326,18 @@ def folding(rules: Rules) -> Rules:
     }
 
 
-SIMPLE = RuleSet.of(folding(RULES), NEED_CONSTANT, PLAIN)
+def rule_set(rules: Rules, late: Rules | None = None) -> RuleSet:
+    """The identities and others, as a walk looks them up. late: those of them that need a constant
+    and are also tried on settled ops."""
+    more = {rule for some in (late or {}).values() for rule in some}
+    return RuleSet.of(
+        folding(rules),
+        every={fold_op},
+        first={constant_right},
+        constant=NEED_CONSTANT | more,
+        plain=PLAIN,
+        late=late,
+    )
+
+
+SIMPLE = rule_set(RULES)

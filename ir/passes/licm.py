@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..core import Kernel, Op, Region, Value, const_value
 from ..dtypes import DType
 from .control import CHEAP
-from .effects import LOOPS, MERGEABLE, Aliasing, Summary, op_names, summarize
+from .effects import LOOPS, MERGEABLE, Aliasing, Summary, summarize
 
 
 @dataclass(frozen=True)
@@ -22,26 +22,27 @@ class Licm:
     name: str = "licm"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        if LOOPS.isdisjoint(op_names(kernel)):
+        effects = summarize(kernel)
+        if not effects[id(kernel.body)].loops:
             return kernel
-        body = _Motion(kernel).region(kernel.body, 0, True)
+        body = _Motion(kernel, effects).region(kernel.body, 0, True)
         return kernel if body is kernel.body else replace(kernel, body=body)
 
 
 class _Motion:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, effects: dict[int, Summary]) -> None:
         self.depth: dict[int, int] = {}  # loops around the definition of a value; 0 if absent
         self.known: dict[int, Op] = {}
         self.before: list[list[Op]] = [[]]  # what moves in front of the loop of each depth
         self.loops: list[Summary] = [Summary()]
         self.sure: list[bool] = [False]  # per loop: the region at hand runs at least once
         self.reached: list[bool] = [False]  # per loop: every turn of the one around reaches it
-        self.effects = summarize(kernel)
+        self.effects = effects
         self.aliasing = Aliasing(kernel)
 
     def region(self, region: Region, level: int, always: bool) -> Region:
         """Rebuild a region inside `level` loops. always: it runs whenever its loop's turn does."""
-        depth = self.depth
+        depth, get = self.depth, self.depth.get
         out: list[Op] = []
         changed = False
         for v in region.args:
@@ -65,12 +66,17 @@ class _Motion:
             if not level:
                 out.append(op)
                 continue
-            if (target := self.target(op, level, always)) < level:
-                self.before[target + 1].append(op)
-                self.define(op.results, target)
-                changed = True
-                continue
-            self.define(op.results, level)
+            for v in op.operands:  # what needs a value of this turn stays: most ops do
+                if get(v.id) == level:
+                    break
+            else:
+                if (target := self.target(op, level, always)) < level:
+                    self.before[target + 1].append(op)
+                    self.define(op.results, target)
+                    changed = True
+                    continue
+            for v in op.results:
+                depth[v.id] = level
             out.append(op)
         return Region(region.args, tuple(out)) if changed else region
 

@@ -18,25 +18,27 @@ from ..core import Attr, Kernel, Loc, Op, Region, Value
 from ..dtypes import DType, Type, VectorType, bool_
 from . import control
 from .cse import Merger
-from .effects import free_number
+from .effects import TERMINATORS, free_number
 
 Answer = Value | Op | tuple[Value, ...] | None
 Rule = Callable[["Rewriter", Op], Answer]
 Rules = Mapping[str, tuple[Rule, ...]]
 
-_TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
 _MAX_STEPS = 8  # rules may hand an op on to each other this often
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Rules by op name, as the walk looks them up.
+    """Rules by op name, as the walk looks them up: by which operands are constants.
 
-    rules: tried where an operand is a constant. plain: those of them that can say something where
-    none is. late: those that are also tried on settled ops (`Rewriter.settled`).
+    every: tried where all are. some: where the first is and another is not. right: where others
+    than the first are. plain: where none is. late: those tried on settled ops
+    (`Rewriter.settled`).
     """
 
-    rules: Rules = field(default_factory=dict)
+    every: Rules = field(default_factory=dict)
+    some: Rules = field(default_factory=dict)
+    right: Rules = field(default_factory=dict)
     plain: Rules = field(default_factory=dict)
     late: Rules = field(default_factory=dict)
 
@@ -44,29 +46,41 @@ class RuleSet:
     def of(
         cls,
         rules: Rules,
-        constant: Collection[Rule],
-        plain: Mapping[Rule, Rule],
+        *,
+        every: Collection[Rule] = (),
+        first: Collection[Rule] = (),
+        constant: Collection[Rule] = (),
+        plain: Mapping[Rule, Rule] | None = None,
         late: Rules | None = None,
     ) -> RuleSet:
-        """constant: the rules that need a constant operand. plain: rules that stand for others
-        where there is none."""
-        left = {
-            name: tuple(plain.get(r, r) for r in some if r not in constant)
-            for name, some in rules.items()
+        """every, first, constant: rules that need all operands, the first, any to be constant.
+        plain: rules that stand for others where none is."""
+        instead = plain or {}
+
+        def without(*needs: Collection[Rule]) -> Rules:
+            left = {
+                name: tuple([r for r in rules[name] if not any(r in need for need in needs)])
+                for name in rules
+            }
+            return {name: kept for name, kept in left.items() if kept}
+
+        none = {
+            name: tuple([instead.get(r, r) for r in kept])
+            for name, kept in without(every, first, constant).items()
         }
-        return cls(rules, {name: some for name, some in left.items() if some}, late or {})
+        return cls(rules, without(every), without(every, first), none, late or {})
 
 
 class Rewriter:
     """One walk over one kernel. `defs` maps a value number to the op that defines it.
 
     settled: `id` of ops that an earlier walk with these rules left as they are. While their
-    operands stay the same values, they only take part in merging, and those whose name is not in
-    `awaited` not even in that. A rule that looks at more than an op and its operands' numbers may
-    miss a chance there.
+    operands stay the same values, no rules but the late ones are tried on them. A rule that looks
+    at more than an op and its operands' numbers may miss a chance there.
 
-    apart: `id` of ops with one result and no regions that are settled and cannot be equal to any
-    op that is not; see `template.Settled`.
+    idle: `id` of ops, with at most one result and no regions, that are passed over while their
+    operands stay the same values: they are settled, no late rule is for them and nothing new can
+    be equal to them.
     """
 
     def __init__(
@@ -78,16 +92,12 @@ class Rewriter:
         flow: bool = False,
         convert_ifs: int = 0,
         settled: Collection[int] = (),
-        awaited: Collection[str] = (),
-        apart: Collection[int] = (),
+        idle: Collection[int] = (),
     ) -> None:
         self.kernel = kernel
-        self.rules = rules.rules
-        self.plain = rules.plain
-        self.late = rules.late
+        self.rules = rules
         self.settled = settled
-        self.awaited = awaited
-        self.apart = apart
+        self.idle = idle
         self.flow = flow
         self.convert_ifs = convert_ifs
         self.subst: dict[int, Value] = {}
@@ -159,29 +169,30 @@ class Rewriter:
 
     def block(self, ops: Sequence[Op]) -> bool:
         """Rewrite ops into `out`; True where a terminator (kept or inlined) ended the block."""
-        subst, apart = self.subst, self.apart
+        subst, idle = self.subst, self.idle
+        defs, out = self.defs, self.out
         for op in ops:
-            for v in op.operands:
-                if v.id in subst:
-                    operands = tuple([subst.get(v.id, v) for v in op.operands])
-                    if self.lazy:
-                        self._need(operands)
-                    op = Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
-                    break
-            else:
-                if id(op) in apart:
-                    self.defs[op.results[0].id] = op
-                    self.out.append(op)
-                    continue
-            if op.regions:
+            if subst:
+                for v in op.operands:
+                    if v.id in subst:
+                        operands = tuple([subst.get(v.id, v) for v in op.operands])
+                        if self.lazy:
+                            self._need(operands)
+                        op = Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
+                        break
+            if id(op) in idle:
+                if op.results:
+                    defs[op.results[0].id] = op
+                out.append(op)
+            elif op.regions:
                 self.loc = op.loc
                 if control.rewrite(self, op):
-                    if self.out[-1].name not in _TERMINATORS:  # neither arm falls through
+                    if out[-1].name not in TERMINATORS:  # neither arm falls through
                         end = ops[-1]
-                        self.out.append(end if end.name == "return" else Op("return", loc=op.loc))
+                        out.append(end if end.name == "return" else Op("return", loc=op.loc))
                     return True
-            elif op.name in _TERMINATORS:
-                self.out.append(op)
+            elif op.name in TERMINATORS:
+                out.append(op)
                 return True
             else:
                 self.visit(op)
@@ -189,24 +200,10 @@ class Rewriter:
 
     def visit(self, op: Op) -> None:
         """Rewrite one op without regions whose operands are final."""
-        name = op.name
-        if name == "const":
+        if op.name == "const":
             self._constant(op)
             return
-        if id(op) in self.settled:
-            rules = self.late.get(name)
-            if rules is None and name not in self.awaited:
-                if op.results:
-                    self.defs[op.results[0].id] = op
-                self.out.append(op)
-                return
-        else:  # as _rules says: the hot path makes no call
-            rules = self.plain.get(name)
-            bits = self.bits
-            for v in op.operands:
-                if v.id in bits:
-                    rules = self.rules.get(name)
-                    break
+        rules = self._rules(op)
         if rules is not None:
             self.loc = op.loc
             for rule in rules:
@@ -216,7 +213,6 @@ class Rewriter:
                     if rewritten is None:
                         return
                     op = rewritten
-                    name = op.name
                     break
         results = op.results
         find = self.find
@@ -225,19 +221,25 @@ class Rewriter:
             return
         if len(results) == 1:
             self.defs[results[0].id] = op
-            if name == "splat" and (bit := self.known.get(op.operands[0].id)) is not None:
+            if op.name == "splat" and (bit := self.known.get(op.operands[0].id)) is not None:
                 self.bits[results[0].id] = bit
         self.out.append(op)
 
     def _rules(self, op: Op) -> tuple[Rule, ...] | None:
         """The rules that may have an answer for an op."""
+        rules = self.rules
         if id(op) in self.settled:
-            return self.late.get(op.name)
-        bits = self.bits
-        for v in op.operands:
+            return rules.late.get(op.name)
+        bits, operands = self.bits, op.operands
+        count = 0
+        for v in operands:
             if v.id in bits:
-                return self.rules.get(op.name)
-        return self.plain.get(op.name)
+                count += 1
+        if not count:
+            return rules.plain.get(op.name)
+        if count == len(operands):
+            return rules.every.get(op.name)
+        return (rules.some if operands[0].id in bits else rules.right).get(op.name)
 
     def _follow(self, op: Op, answer: Answer) -> Op | None:
         """Act on a rule's answer, and on those to the op that it gives; the op to keep, if any."""
@@ -262,8 +264,21 @@ class Rewriter:
         for old, new in zip(results, values, strict=True):
             subst[old.id] = subst.get(new.id, new)
 
+    def ending(self, region: Region) -> Region:
+        """A region that is nothing but its terminator."""
+        (end,) = region.ops
+        subst = self.subst
+        operands = tuple([subst.get(v.id, v) for v in end.operands])
+        if all(map(is_, operands, end.operands)):
+            return region
+        if self.lazy:
+            self._need(operands)
+        return Region(region.args, (Op(end.name, operands, (), end.attrs, (), end.loc),))
+
     def region(self, region: Region) -> Region:
         """A region rewritten in a scope of its own."""
+        if len(region.ops) == 1:  # its terminator
+            return self.ending(region)
         saved, self.out = self.out, []
         mark = self.merger.enter() if self.merger else 0
         self.block(region.ops)

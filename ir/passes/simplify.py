@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..core import Kernel, Region
-from .effects import SYNCS, WRITERS
-from .identities import NEED_CONSTANT, PLAIN, RULES, SIMPLE, folding
+from .effects import BLOCKS, SYNCS, WRITERS
+from .identities import RULES, SIMPLE, rule_set
 from .rewrite import Rewriter, RuleSet
 from .strength import RULES as STRENGTH
 from .strength import joined
@@ -31,36 +31,37 @@ class Simplify:
     def again(self, kernel: Kernel, before: Kernel, copied: Settled = NOTHING) -> Kernel:
         """The same where `kernel` came from `before`, which this pass (without strength) gave:
         rules are tried on what is new only, and is not of `copied`."""
-        settled = {id(op) for region in _regions(before) for op in region.ops}
-        settled.update(map(id, copied.ops))
-        apart = frozenset(map(id, copied.apart))
+        known = [op for region in _regions(before) for op in region.ops]
+        known += copied.ops
+        idle = {id(op) for op in copied.apart}
+        settled = {id(op) for op in known} | idle
         # What settled ops may be merged with: new ones, and what strength reduction makes.
         awaited = {"splat", "shl", "shr", "and"}
         if kernel is not before:
-            ops = (op for region in _regions(kernel) for op in region.ops)
-            awaited.update([op.name for op in ops if not (id(op) in settled or id(op) in apart)])
+            for region in _regions(kernel):
+                awaited.update([op.name for op in region.ops if id(op) not in settled])
             if "load" in awaited:
                 awaited |= WRITERS | SYNCS
-        return self._walk(kernel, settled, awaited, apart)
+        busy = awaited | BLOCKS | _rules(self.strength).late.keys()
+        idle.update([id(op) for op in known if op.name not in busy])
+        return self._walk(kernel, settled, idle)
 
     def _walk(
-        self,
-        kernel: Kernel,
-        settled: Collection[int] = (),
-        awaited: Collection[str] = (),
-        apart: Collection[int] = (),
+        self, kernel: Kernel, settled: Collection[int] = (), idle: Collection[int] = ()
     ) -> Kernel:
-        rules = _STRONG if self.strength else SIMPLE
         return Rewriter(
             kernel,
-            rules,
+            _rules(self.strength),
             merge=True,
             flow=True,
             convert_ifs=self.convert_ifs,
             settled=settled,
-            awaited=awaited,
-            apart=apart,
+            idle=idle,
         ).run()
+
+
+def _rules(strength: bool) -> RuleSet:
+    return _STRONG if strength else SIMPLE
 
 
 def _regions(kernel: Kernel) -> list[Region]:
@@ -73,9 +74,4 @@ def _regions(kernel: Kernel) -> list[Region]:
     return found
 
 
-_STRONG = RuleSet.of(
-    folding(joined(RULES, STRENGTH)),
-    NEED_CONSTANT | {rule for rules in STRENGTH.values() for rule in rules},
-    PLAIN,
-    STRENGTH,
-)
+_STRONG = rule_set(joined(RULES, STRENGTH), STRENGTH)

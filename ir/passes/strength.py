@@ -21,7 +21,7 @@ class Strength:
     name: str = "strength"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Rewriter(kernel, RuleSet(RULES)).run()
+        return Rewriter(kernel, RuleSet.of(RULES)).run()
 
 
 def _power(rw: Rewriter, op: Op) -> int | None:
