@@ -15,7 +15,7 @@ from ..core import Kernel, Op, Region, Value
 from .effects import CONVERGENT, LOOPS, MERGEABLE, WRITERS
 
 _JUMPS = frozenset({"break", "continue", "return"})
-_PLAIN = MERGEABLE | CONVERGENT | {"load", "alloc"}
+_PLAIN = MERGEABLE | CONVERGENT | {"load", "alloc", "yield", "condition"}
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,13 @@ class Dce:
 class _Liveness:
     def __init__(self, kernel: Kernel) -> None:
         self.body = kernel.body
-        # Where a value comes from: (op, position among the results), or (loop, slot, False) ...
+        self.defs: dict[int, Op] = {}  # by the value that an op without regions defines
+        # Results of ops with regions and their arguments: op and slot, -1 for a loop's counter.
         self.source: dict[int, tuple[Op, int]] = {}
         self.parent: dict[int, Op] = {}  # of ops with regions, by id
         self.exits: dict[int, list[Op]] = {}  # breaks and continues, by loop
-        self.alive: set[int] = set()  # ids of ops
-        self.values: set[int] = set()  # numbers of values
+        self.alive: set[int] = set()  # ids of ops that stay whether or not a result is needed
+        self.values: set[int] = set()  # numbers of needed values
         self.slots: dict[int, set[int]] = {}  # needed results of ops with regions
         self.stores: dict[int, list[tuple[Op, Op | None]]] = {}
         self.queue: list[Value] = []
@@ -54,12 +55,17 @@ class _Liveness:
     def _index(
         self, region: Region, parent: Op | None, loop: Op | None, roots: list[tuple[Op, Op | None]]
     ) -> None:
-        source = self.source
+        source, defs = self.source, self.defs
         for op in region.ops:
             name = op.name
-            for n, v in enumerate(op.results):
-                source[v.id] = (op, n)
+            if not op.regions:
+                for v in op.results:
+                    defs[v.id] = op
+                if name in _PLAIN:
+                    continue
             if op.regions:
+                for n, v in enumerate(op.results):
+                    source[v.id] = (op, n)
                 if parent is not None:
                     self.parent[id(op)] = parent
                 inner = op if name in LOOPS else loop
@@ -68,8 +74,6 @@ class _Liveness:
                     for n, v in enumerate(r.args):
                         source[v.id] = (op, n - first)
                     self._index(r, op, inner, roots)
-            elif name in _PLAIN or name in ("yield", "condition"):
-                continue
             elif name in WRITERS and op.operands[0].id in self.arrays:
                 self.stores.setdefault(op.operands[0].id, []).append((op, parent))
             elif name in _JUMPS:
@@ -133,36 +137,34 @@ class _Liveness:
                     self.queue.append(r.ops[-1].operands[n])
 
     def _drain(self) -> None:
-        queue, values, source = self.queue, self.values, self.source
+        queue, values, defs = self.queue, self.values, self.defs
         while queue:
-            v = queue.pop()
-            if v.id in values:
+            number = queue.pop().id
+            if number in values:
                 continue
-            values.add(v.id)
-            found = source.get(v.id)
-            if found is None:
-                continue
-            op, n = found
-            if op.regions:
+            values.add(number)
+            op = defs.get(number)
+            if op is not None:
+                queue += op.operands
+                if number in self.stores:  # an array
+                    for store, parent in self.stores[number]:
+                        self._keep(store, parent)
+            elif number in self.source:
+                op, n = self.source[number]
                 if n >= 0:
                     self._need_slot(op, n)
                 else:
                     self._around(op)
-                continue
-            if op.name == "alloc":
-                for store, parent in self.stores.get(v.id, ()):
-                    self._keep(store, parent)
-            if id(op) not in self.alive:
-                self.alive.add(id(op))
-                queue.extend(op.operands)
 
     # sweeping
 
     def sweep(self, region: Region) -> Region:
-        alive = self.alive
+        alive, values = self.alive, self.values
         out = []
         for op in region.ops:
-            if op.regions:
+            if op.results and not op.regions and op.results[0].id in values:
+                out.append(op)
+            elif op.regions:
                 if id(op) in alive:
                     out.append(self._sweep_op(op))
             elif id(op) in alive or op is region.ops[-1]:
