@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,25 +32,21 @@ class DType:
     name: str
     kind: Kind
     bits: int
+    # What follows from the kind; kept, as compilers ask all the time.
+    is_float: bool = field(init=False, compare=False, repr=False)
+    is_int: bool = field(init=False, compare=False, repr=False)
+    is_signed: bool = field(init=False, compare=False, repr=False)
+    is_bool: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        keep(self, "is_float", self.kind is Kind.FLOAT)
+        keep(self, "is_int", self.kind in (Kind.SINT, Kind.UINT))
+        keep(self, "is_signed", self.kind is Kind.SINT)
+        keep(self, "is_bool", self.kind is Kind.BOOL)
 
     def __str__(self) -> str:
         return self.name
-
-    @property
-    def is_float(self) -> bool:
-        return self.kind is Kind.FLOAT
-
-    @property
-    def is_int(self) -> bool:
-        return self.kind in (Kind.SINT, Kind.UINT)
-
-    @property
-    def is_signed(self) -> bool:
-        return self.kind is Kind.SINT
-
-    @property
-    def is_bool(self) -> bool:
-        return self.kind is Kind.BOOL
 
     @property
     def bytes(self) -> int:
