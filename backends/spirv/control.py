@@ -50,15 +50,18 @@ class Flow:
 
     def region(self, region: Region) -> None:
         """Emit the ops of a region; its terminator leaves the current block."""
-        e, lower = self.e, self.lower
+        e, lower, forms = self.e, self.lower, self.e.forms
         for op in region.ops:
+            if op.operands and op.results:
+                form = forms.get((op.name, id(op.operands[0].type), id(op.results[0].type)))
+                if form is not None:
+                    e.follow(op, form)
+                    continue
             handler = _CONTROL.get(op.name)
             if handler is None:
                 lower(e, op)
                 continue
-            if op.loc is not None and op.loc is not e.loc:
-                e.loc = op.loc
-                e.marks.append((len(e.code), op.loc))
+            e.at(op.loc)
             handler(self, op)
             if self.dead:
                 e.raw(S.UNREACHABLE)

@@ -184,16 +184,8 @@ class _Body:
 
     def lower(self, e: Emitter, op: Op) -> None:
         """Emit one op that is not control flow."""
-        loc = op.loc
-        if loc is not None and loc is not e.loc:
-            e.loc = loc
-            e.marks.append((len(e.code), loc))
-        name, operands, results = op.name, op.operands, op.results
-        if operands and results:
-            form = e.forms.get((name, id(operands[0].type), id(results[0].type)))
-            if form is not None:
-                e.define(results[0], e.formed(op, form))
-                return
+        e.at(op.loc)
+        name, results = op.name, op.results
         pure = _PURE.get(name)
         if pure is not None:
             e.define(results[0], pure(e, op))

@@ -94,24 +94,40 @@ class Emitter:
         exact: as `rounded`.
         """
         head = (len(op.operands) + len(words) + 3) << 16 | opcode
-        form = head, type_, words, exact and not self.contract
-        self.forms[op.name, id(op.operands[0].type), id(op.results[0].type)] = form
-        return self.formed(op, form)
+        exact = exact and not self.contract
+        key = op.name, id(op.operands[0].type), id(op.results[0].type)
+        self.forms[key] = head, type_, words, exact
+        emit = self.rounded if exact else self.ins
+        return emit(opcode, type_, *words, *self.operands(op))
 
     def plain_glsl(self, op: Op, type_: int, function: int) -> int:
         """The same of an instruction of GLSL.std.450."""
         return self.plain(op, S.EXT_INST, type_, self.module.glsl_set(), function)
 
-    def formed(self, op: Op, form: Form) -> int:
-        """The instruction of an op whose form is known."""
+    def follow(self, op: Op, form: Form) -> None:
+        """Emit an op whose form is known. Most ops of large kernels come by here."""
         head, type_, words, exact = form
-        module, values = self.module, self.values
+        module, values, operands = self.module, self.values, op.operands
+        self.at(op.loc)
         result = module.bound
         module.bound = result + 1
-        self.code += (head, type_, result, *words, *[values[v.id] for v in op.operands])
+        if len(operands) == 2 and not words:
+            a, b = operands
+            self.code += (head, type_, result, values[a.id], values[b.id])
+        else:
+            self.code += (head, type_, result, *words, *[values[v.id] for v in operands])
         if exact:
             module.decorations += (3 << 16 | S.DECORATE, result, Deco.NO_CONTRACTION)
-        return result
+        value = op.results[0]
+        values[value.id] = result
+        if value.hint:
+            self.define(value, result)
+
+    def at(self, loc: Loc | None) -> None:
+        """Note where in the source the code from here on comes from."""
+        if loc is not None and loc is not self.loc:
+            self.loc = loc
+            self.marks.append((len(self.code), loc))
 
     def variable(self, type_: int, initial: int | None = None) -> int:
         """A function-local variable; `initial` is a constant."""

@@ -80,33 +80,38 @@ class _Scan:
         self.loops: list[int] = []  # positions of the loops around, outermost first
         self.barriers: list[tuple[int, int, Op]] = []  # position, outermost loop, op
         self.touches: list[tuple[int, int, int]] = []  # position, outermost loop, buffer
-        # Values of 8 and 16 bits. Loading, converting and storing them needs storage features
-        # only; everything else needs arithmetic.
-        self.narrow: dict[int, Type] = {
-            v.id: v.type for v in kernel.body.args if not is_memory(v) and narrow_name(v.type)
+        # Types of 8 and 16 bits, by id(). Loading, converting and storing their values needs
+        # storage features only; everything else needs arithmetic.
+        self.narrow = {
+            id(t): t for t in value_types(kernel) if not isinstance(t, MemType) and narrow_name(t)
         }
-        types = [t for t in value_types(kernel) if not isinstance(t, MemType)]
-        self.narrow_types = {id(t) for t in types if narrow_name(t)}
 
     def arithmetic(self, t: Type) -> None:
         if name := narrow_name(t):
             self.usage.arithmetic.add(name)
 
     def region(self, region: Region) -> None:
-        find = _NOTES.get
+        find, narrow = _NOTES.get, self.narrow
         for op in region.ops:
-            self.at += 1
             note = find(op.name)
             if note is not None:
+                self.at += 1
                 note(self, op)
-            if self.narrow_types and op.name != "alloc":
-                self.narrow_values(op)
+            if narrow:
+                for value in op.results:
+                    if id(value.type) in narrow:
+                        self.narrow_result(op, value.type)
+                if op.name not in _STORAGE_ONLY:
+                    for value in op.operands:
+                        if id(value.type) in narrow:
+                            self.arithmetic(value.type)
             if op.regions:
                 self.nested(op)
 
     def nested(self, op: Op) -> None:
         loop = op.name in ("for", "while")
         if loop:
+            self.at += 1
             self.has_loops = True
             self.loops.append(self.at)
         for region in op.regions:
@@ -114,18 +119,12 @@ class _Scan:
         if loop:
             self.loops.pop()
 
-    def narrow_values(self, op: Op) -> None:
-        """Note the narrow values of an op, and which types need arithmetic for it."""
-        narrow = self.narrow
-        for value in op.results:
-            if id(value.type) in self.narrow_types:
-                narrow[value.id] = value.type
-                if op.name not in _KEEPS_HALF and narrow_name(value.type) == "f16":
-                    self.usage.rounds_half = True
+    def narrow_result(self, op: Op, t: Type) -> None:
+        """Note what the narrow result of an op needs."""
         if op.name not in _STORAGE_ONLY:
-            for value in (*op.results, *op.operands):
-                if value.id in narrow:
-                    self.arithmetic(value.type)
+            self.arithmetic(t)
+        if op.name not in _KEEPS_HALF and narrow_name(t) == "f16":
+            self.usage.rounds_half = True
 
     def array(self, op: Op) -> None:
         memory = op.results[0].type
@@ -157,7 +156,7 @@ class _Scan:
         else:
             use.atomics.add(str(dict(op.attrs).get("kind", op.name)))
             use.reads = use.writes = True
-        if self.narrow and op.operands[1].id in self.narrow:
+        if id(op.operands[1].type) in self.narrow:
             self.arithmetic(op.operands[1].type)
         if memory.id in self.buffers:
             outer = self.loops[0] if self.loops else -1
