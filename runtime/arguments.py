@@ -63,6 +63,20 @@ def checked(
     return quick or bind(kernel, positional(kernel, args, named), grid)
 
 
+def adopted(device: Device, value: Any) -> Buffer:
+    """A buffer on another library's memory; ArgumentError where that is not on the device."""
+    found = device._foreign(value, device.name)
+    if found is None:
+        raise ArgumentError(
+            "no memory of this device",
+            where=device.name,
+            expected="an object with __dlpack__ or __cuda_array_interface__ on it",
+            got=type(value).__name__,
+            do="upload it",
+        )
+    return found
+
+
 def bind(
     kernel: LoadedKernel, args: Sequence[Any], grid: Any, host: HostBinder | None = None
 ) -> Command:
@@ -117,6 +131,8 @@ def _binding(kernel: LoadedKernel, position: int, value: Any, host: HostBinder |
     elif host is not None and isinstance(value, np.ndarray):
         check_array(value, param, kernel.place(position))
         binding = host(param, value)
+    elif (foreign := kernel.device._foreign(value, kernel.place(position))) is not None:
+        binding = _buffer_binding(kernel, position, foreign)
     else:
         takes = "a numpy array or a Buffer" if host else "a Buffer of this device"
         raise ArgumentError(
@@ -159,6 +175,12 @@ def _buffer_binding(kernel: LoadedKernel, position: int, buffer: Buffer) -> Bind
             where=kernel.place(position),
             expected=str(param.dtype),
             got=str(buffer.dtype),
+        )
+    if param.access.writes and buffer.read_only:
+        raise ArgumentError(
+            "memory is read-only",
+            where=kernel.place(position),
+            expected="memory that may be written: the kernel writes it",
         )
     if param.kind == "slot" and buffer.count < 1:
         raise ArgumentError("an empty slot", where=kernel.place(position), expected="one element")

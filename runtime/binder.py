@@ -65,7 +65,7 @@ class Binder:
         for i, j in self._apart:
             a, b = bindings[i], bindings[j]
             if (
-                a.allocation is b.allocation
+                a.allocation.serial == b.allocation.serial
                 and a.offset < b.offset + b.nbytes
                 and b.offset < a.offset + a.nbytes
             ):

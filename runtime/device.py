@@ -17,7 +17,7 @@ import numpy as np
 
 from ..ir.dtypes import DType
 from . import lifetime
-from .arguments import bind, checked, positional
+from .arguments import adopted, bind, checked, positional
 from .binder import Binder
 from .bundle import Bundle
 from .driver import Driver
@@ -125,6 +125,8 @@ class Device(Driver):
     def write(self, buffer: Buffer, array: Array) -> None:
         """Replace a buffer's contents; ordered after all work submitted before."""
         self._own(buffer)
+        if buffer.read_only:
+            raise ArgumentError("memory of another library is read-only", where=repr(buffer))
         source = host_array(array, repr(buffer))
         if source.dtype != buffer.dtype.storage or source.size != buffer.count:
             raise ArgumentError(
@@ -153,6 +155,12 @@ class Device(Driver):
         slot = Slot(self._reserve(kind.bytes), 0, (1,), kind)
         self.write(slot, scalar_array(value, kind, repr(slot)))
         return slot
+
+    @entry
+    def adopt(self, value: Any) -> Buffer:
+        """A buffer on device memory of another library, in place: anything with `__dlpack__` or
+        `__cuda_array_interface__` on this device. ArgumentError on anything else."""
+        return adopted(self, value)
 
     @entry
     def load(self, bundle: Bundle, kernel: str, specialization: str | None = None) -> LoadedKernel:

@@ -14,7 +14,7 @@ import numpy as np
 from .bundle import Artifact
 from .faults import Words
 from .launch import Command
-from .memory import Array
+from .memory import Array, Buffer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -86,6 +86,23 @@ class Driver(ABC):
     def _adopt(self, array: Array) -> Any:
         """A handle on host memory that the device uses in place; None where it cannot."""
         return None
+
+    def _foreign(self, value: Any, where: str) -> Buffer | None:
+        """A buffer on device memory of another library, which `value` stands for; None where it
+        stands for none that this device can use."""
+        return None
+
+    def _give(self, buffer: Buffer, stream: int | None) -> Any:
+        """A DLPack capsule of a buffer, for a taker that will use it on a stream."""
+        raise BufferError(f"{buffer!r} is not shared: the device has no DLPack")
+
+    def _place(self) -> tuple[int, int]:
+        """DLPack's type and number of the device."""
+        raise BufferError("the device has no DLPack")
+
+    def _interface(self, buffer: Buffer) -> dict[str, Any]:
+        """`__cuda_array_interface__` of a buffer."""
+        raise AttributeError("__cuda_array_interface__ is for CUDA devices")
 
     @abstractmethod
     def _abandon(self) -> None:

@@ -25,7 +25,7 @@ class Binding(NamedTuple):
 def overlap(a: Binding, b: Binding) -> bool:
     """Whether two bindings share a byte."""
     return (
-        a.allocation is b.allocation
+        a.allocation.serial == b.allocation.serial
         and a.offset < b.offset + b.nbytes
         and b.offset < a.offset + a.nbytes
     )

@@ -45,7 +45,7 @@ class MemoryReport(NamedTuple):
 class Allocation:
     """Memory of one device; returned to it when the last buffer, view or recording lets go."""
 
-    __slots__ = ("device", "handle", "nbytes", "serial")
+    __slots__ = ("__weakref__", "device", "handle", "nbytes", "serial")
 
     def __init__(self, device: Device, handle: Any, nbytes: int) -> None:
         self.device, self.handle, self.nbytes = device, handle, nbytes
@@ -57,7 +57,12 @@ class Allocation:
 
 
 class Buffer:
-    """Elements of one dtype in device memory; a view shares memory with what it was made from."""
+    """Elements of one dtype in device memory; a view shares memory with what it was made from.
+
+    Other libraries on the same device take it by DLPack or `__cuda_array_interface__`.
+    """
+
+    read_only = False  # memory of another library that must not be written
 
     def __init__(
         self, allocation: Allocation, offset: int, shape: tuple[int, ...], dtype: DType
@@ -92,7 +97,7 @@ class Buffer:
                 where=repr(self),
                 expected=f"a range within {self.nbytes // kind.bytes} elements of {kind}",
             )
-        return Buffer(self.allocation, self.offset + offset, (count,), kind)
+        return self._part(self.offset + offset, (count,), kind)
 
     def reshape(self, *shape: int) -> Buffer:
         """The same elements with another shape."""
@@ -101,7 +106,34 @@ class Buffer:
             raise ArgumentError(
                 f"reshape to {sizes}", where=repr(self), expected=f"{self.count} elements"
             )
-        return Buffer(self.allocation, self.offset, sizes, self.dtype)
+        return self._part(self.offset, sizes, self.dtype)
+
+    def _part(self, offset: int, shape: tuple[int, ...], dtype: DType) -> Buffer:
+        part = Buffer(self.allocation, offset, shape, dtype)
+        part.read_only = self.read_only
+        return part
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of the same memory; BufferError where the device cannot share it."""
+        if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
+            raise BufferError(f"{self!r} is shared in place only: no copy, no other device")
+        if self.read_only:
+            raise BufferError(f"{self!r} is read-only")
+        return self.device._give(self, stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device._place()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.device._interface(self)
 
     def write(self, array: Array) -> None:
         """Replace the contents; ordered after every launch and replay submitted before."""

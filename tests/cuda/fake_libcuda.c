@@ -17,7 +17,7 @@ enum { OK = 0, INVALID = 1, OOM = 2, NO_DEVICE = 100, IMAGE = 200, CONTEXT = 201
 
 typedef struct Context { int users, sticky, device; } Context;
 typedef struct Memory { Ptr base; size_t size; int freed; struct Memory *next; } Memory;
-typedef struct Event { int recorded, done; long stamp; } Event;
+typedef struct Event { int recorded, done, parts; long stamp; } Event;
 typedef struct Module { void *library; char *ptx; } Module;
 typedef struct Function { HostKernel run; Signature signature; char name[128]; } Function;
 typedef struct Launch { Function *function; uint32_t grid[3], block[3]; void *params; } Launch;
@@ -27,7 +27,7 @@ typedef struct Graph { int nodes; Node **node; } Graph;
 typedef struct Exec { int nodes; Node **node; Node **origin; } Exec;
 typedef struct Op { int kind; Launch launch; Exec *exec; Event *event; Ptr to, from; size_t n;
                     uint32_t value; struct Op *next; } Op;
-enum { KERNEL, GRAPH, RECORD, WAIT, COPY_IN, COPY_OUT, SET, FREE };
+enum { KERNEL, GRAPH, RECORD, JOIN, WAIT, COPY_IN, COPY_OUT, SET, FREE };
 typedef struct Stream { Op *first, *last; struct Stream *next; } Stream;
 /* The members up to `extra` are the driver's CUDA_KERNEL_NODE_PARAMS. */
 typedef struct { Function *func; uint32_t grid[3], block[3], shared; void **params, **extra;
@@ -142,6 +142,7 @@ static int run(Op *op) {
     case KERNEL: run_launch(&op->launch); free(op->launch.params); break;
     case GRAPH: run_graph(op->exec); break;
     case RECORD: op->event->done = 1, op->event->stamp = clock_now += 1000; break;
+    case JOIN: if (!--op->event->parts) op->event->done = 1; break;
     case COPY_IN: case COPY_OUT: {
       Ptr device = op->kind == COPY_IN ? op->to : op->from;
       if (!find(device, op->n)) note("copy of %zu bytes outside of live memory", op->n);
@@ -298,7 +299,13 @@ API int cuEventRecord(Event *e, void *s) {
   status = put(s, (Op){.kind = RECORD, .event = e});
   LEAVE
 }
-API int cuCtxRecordEvent(Context *c, Event *e) { return cuEventRecord(e, NULL); }
+API int cuCtxRecordEvent(Context *c, Event *e) { /* after what every stream holds */
+  ENTER
+  e->recorded = 1, e->done = 0, e->parts = 1;
+  put(NULL, (Op){.kind = JOIN, .event = e});
+  for (Stream *s = streams; s; s = s->next, e->parts++) put(s, (Op){.kind = JOIN, .event = e});
+  LEAVE
+}
 API int cuEventQuery(Event *e) {
   ENTER
   int done = !e->recorded || e->done;
@@ -356,6 +363,12 @@ API int cuMemcpyDtoHAsync(void *to, Ptr from, size_t n, void *s) {
 API int cuMemsetD32Async(Ptr to, unsigned value, size_t n, void *s) {
   ENTER
   status = put(s, (Op){.kind = SET, .to = to, .value = value, .n = n});
+  LEAVE
+}
+
+API int cuPointerGetAttribute(void *out, int which, Ptr at) {
+  ENTER
+  if (which == 9) *(int *)out = 0; /* the device's ordinal */
   LEAVE
 }
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...bundle import Artifact
-from ...device import Device
+from ...device import Device, entry
 from ...faults import Words
 from ...launch import Command
+from ...memory import Buffer
 from .api import Api
 from .context import Context, HasContext, current
+from .dlpack import CUDA
 from .faultmap import FaultMap
 from .graph import CudaRecording
+from .interop import Shared
 from .memory import CudaMemory, Heap
 from .modules import Code
 from .physical import capabilities
@@ -42,6 +46,24 @@ class CudaDevice(HasContext, Device):
         self._total = self.capabilities.limits.buffer_bytes
         self._codes: list[Code] = []
         self._recordings: set[CudaRecording] = set()
+        self._shared = Shared(self)
+
+    @property
+    def stream(self) -> int:
+        """The handle of the device's stream, for other users of the device in this process."""
+        return int(self._queue.stream)
+
+    @entry
+    @current
+    def order_after(self, stream: int) -> None:
+        """What is submitted from now on waits for what a stream of another library holds now."""
+        self._queue.after(stream)
+
+    @entry
+    @current
+    def order_before(self, stream: int) -> None:
+        """What a stream of another library is given from now on waits for all submitted work."""
+        self._queue.before(stream)
 
     @current
     def _allocate(self, nbytes: int) -> CudaMemory:
@@ -49,6 +71,11 @@ class CudaDevice(HasContext, Device):
 
     @current
     def _release(self, handle: CudaMemory) -> None:
+        if handle.keep is not None:
+            self._shared.release(handle)
+            return
+        if handle.shared:
+            self._shared.forget(handle)
         self._heap.release(handle)
 
     @current
@@ -110,6 +137,7 @@ class CudaDevice(HasContext, Device):
     def _wait(self, timeout: float) -> None:
         self._map.copy_out(self._faults.words)
         self._queue.wait(timeout)
+        self._shared.part()
 
     @current
     def _take_faults(self, words: int) -> Words:
@@ -118,6 +146,23 @@ class CudaDevice(HasContext, Device):
     @current
     def _budget(self) -> tuple[int, int, bool]:
         return self._live + self._heap.free(), self._total, False
+
+    @current
+    def _foreign(self, value: Any, where: str) -> Buffer | None:
+        self._collect()
+        return self._shared.adopt(value, where)
+
+    @entry
+    @current
+    def _give(self, buffer: Buffer, stream: int | None) -> Any:
+        return self._shared.give(buffer, stream)
+
+    def _place(self) -> tuple[int, int]:
+        return CUDA, self.ordinal
+
+    @entry
+    def _interface(self, buffer: Buffer) -> dict[str, Any]:
+        return self._shared.interface(buffer)
 
     def _abandon(self) -> None:
         # The driver may still run work on all of this: never give it back.
@@ -128,6 +173,8 @@ class CudaDevice(HasContext, Device):
             for recording in self._recordings:
                 recording.close()
             self._recordings.clear()
+            self._queue.wait(self.timeout)
+            self._shared.part()
             self._transfers.close()
             self._map.close()
             self._heap.close()

@@ -34,6 +34,7 @@ class Queue:
     def mark(self, event: Any) -> None:
         """Record an event after all that was submitted."""
         self.api.call("cuEventRecord", event, self.stream)
+        self.busy = True
 
     def wait(self, timeout: float) -> None:
         """Until all submitted work is done; DeviceTimeout, DeviceLost."""
