@@ -1,0 +1,56 @@
+/* Special registers, and functions of one thread. */
+
+#include "model.h"
+#include <math.h>
+
+#define AXES(name, from)                                                                       \
+  API uint32_t nv_read_ptx_sreg_##name##_x(void) { return from[0]; }                           \
+  API uint32_t nv_read_ptx_sreg_##name##_y(void) { return from[1]; }                           \
+  API uint32_t nv_read_ptx_sreg_##name##_z(void) { return from[2]; }
+AXES(tid, now->tid)
+AXES(ctaid, block_id)
+AXES(nctaid, grid_size)
+AXES(ntid, block_size)
+API uint32_t nv_read_ptx_sreg_laneid(void) { return now->linear % WARP; }
+
+/* A register is as its range promises. */
+API uint32_t model_within(uint32_t value, uint32_t low, uint32_t high, uint32_t site) {
+  if (value < low || value >= high) fail(site, "%u is not in its range", value);
+  return value;
+}
+
+#define DP4A(sa, sb, a_type, b_type)                                                           \
+  API uint32_t nv_idp4a_##sa##_##sb(uint32_t a, uint32_t b, uint32_t c) {                      \
+    for (int n = 0; n < 4; n++) c += (uint32_t)((a_type)(a >> 8 * n) * (b_type)(b >> 8 * n));  \
+    return c;                                                                                  \
+  }
+DP4A(s, s, int8_t, int8_t)
+DP4A(s, u, int8_t, uint8_t)
+DP4A(u, s, uint8_t, int8_t)
+DP4A(u, u, uint8_t, uint8_t)
+
+API float nv_ex2_approx_f(float x) { return (float)exp2(x); }
+API float nv_lg2_approx_f(float x) { return (float)log2(x); }
+API float nv_sin_approx_f(float x) { return (float)sin(x); }
+API float nv_cos_approx_f(float x) { return (float)cos(x); }
+API float nv_rsqrt_approx_f(float x) { return (float)(1 / sqrt(x)); }
+
+/* What the host's code generator would round twice, or call from a library that may lack it. */
+API uint16_t model_fma_f16(uint16_t a, uint16_t b, uint16_t c) {
+  _Float16 x, y, z;
+  memcpy(&x, &a, 2), memcpy(&y, &b, 2), memcpy(&z, &c, 2);
+  _Float16 r = (_Float16)((__float128)x * (__float128)y + (__float128)z);
+  memcpy(&a, &r, 2);
+  return a;
+}
+
+/* f32 to bf16, whose ABI is that of _Float16: the bits in a vector register. */
+API _Float16 __truncsfbf2(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  uint16_t high = (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  if (x != x) high = 0x7FFF; /* the NaN of cvt.rn.bf16.f32 */
+  _Float16 r;
+  memcpy(&r, &high, 2);
+  return r;
+}

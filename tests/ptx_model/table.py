@@ -1,0 +1,84 @@
+"""The intrinsics that the model has, each a C function of `runtime/`.
+
+`llvm.nvvm.a.b` is `nv_a_b` there. Arguments are passed as in C: an i1 as a byte, a pair of halves
+as a 32-bit word. A result of several values goes through a pointer, the first argument of all.
+
+LLVM is told as much of each function as it knows of the intrinsic when it makes PTX, so that it may
+move the same code here as there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """How LLVM may treat a function. placed: it is told the place of its call, for messages."""
+
+    attributes: str
+    placed: bool = True
+
+
+PURE = Row("nounwind willreturn memory(none)", placed=False)
+# Other lanes see a value, not memory.
+WARP = Row("convergent nounwind memory(argmem: readwrite, inaccessiblemem: readwrite)")
+BLOCK = Row("convergent nounwind")
+
+NVVM: dict[str, Row] = {
+    "read.ptx.sreg.tid.{x,y,z}": PURE,
+    "read.ptx.sreg.ctaid.{x,y,z}": PURE,
+    "read.ptx.sreg.nctaid.{x,y,z}": PURE,
+    "barrier.cta.sync.aligned.all": BLOCK,
+    "shfl.sync.{idx,up,down,bfly}.i32": WARP,
+    "redux.sync.{add,min,max,umin,umax,and,or,xor}": WARP,
+    "vote.ballot.sync": WARP,
+    "vote.{any,all}.sync": WARP,
+    "idp4a.{s,u}.{s,u}": PURE,
+    "ex2.approx.f": PURE,
+    "lg2.approx.f": PURE,
+    "sin.approx.f": PURE,
+    "cos.approx.f": PURE,
+    "rsqrt.approx.f": PURE,
+}
+
+# Modelled before an emitter uses it.
+AHEAD: dict[str, Row] = {
+    "read.ptx.sreg.ntid.{x,y,z}": PURE,
+    "read.ptx.sreg.laneid": PURE,
+    "barrier.cta.sync.aligned.count": BLOCK,
+}
+
+# Intrinsics of any target which the host's code generator gets wrong.
+OWN: dict[str, tuple[str, Row]] = {"llvm.fma.f16": ("model_fma_f16", PURE)}
+
+
+class NotModelledError(Exception):
+    """Code that the model cannot run: which."""
+
+
+def names(pattern: str) -> list[str]:
+    """`a.{b,c}` as `a.b` and `a.c`."""
+    parts = re.split(r"\{(.*?)\}", pattern)
+    choices = [p.split(",") if n % 2 else [p] for n, p in enumerate(parts)]
+    return ["".join(words) for words in itertools.product(*choices)]
+
+
+_ROWS = {name: row for pattern, row in (NVVM | AHEAD).items() for name in names(pattern)}
+
+
+def symbol(name: str) -> str:
+    """The C function of `a.b`, without `llvm.nvvm.`."""
+    return "nv_" + re.sub(r"\W", "_", name)
+
+
+def find(intrinsic: str) -> tuple[str, Row] | None:
+    """C function and row of an intrinsic; None where the host has it itself. NotModelledError."""
+    name = intrinsic.removeprefix("llvm.nvvm.")
+    if name == intrinsic:
+        return OWN.get(intrinsic)
+    if name not in _ROWS:
+        raise NotModelledError(f"the model lacks the intrinsic {intrinsic}: see tests/ptx_model")
+    return symbol(name), _ROWS[name]
