@@ -144,3 +144,51 @@ def test_forked_process_is_told_and_ends_well(bundle_folder):
         assert y.tolist() == [2, 2, 2]
         """
     assert "open it after the fork" in run(program, str(bundle_folder)).stdout
+
+
+@pytest.mark.parametrize("name", ["lavapipe", "swiftshader"])
+def test_a_fork_of_a_process_that_uses_vulkan_is_told_and_ends_well(bundle_folder, elsewhere, name):
+    """Threads of the drivers are not there: a call would wait for ever, or the exit crash."""
+    program = """
+        import os, signal, sys
+        import numpy as np
+        from gristmill import runtime
+        bundle = runtime.open_bundle(sys.argv[1])
+        device = runtime.open_device(sys.argv[2])
+        kernel, y = device.load(bundle, "shift"), np.zeros(3, np.int32)
+        kernel(y, y)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            try:
+                runtime.open_device(sys.argv[2])
+            except runtime.NoDevice as error:
+                print(error)
+            found = [d for d in runtime.find_devices() if d.spec.startswith("vulkan")]
+            assert "was forked" in found[0].missing
+            with runtime.open_device("cpu") as cpu:
+                cpu.load(bundle, "shift")(y, y)
+            sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        kernel(y, y)
+        """
+    spec, environment = elsewhere(name)
+    done = run(program, str(bundle_folder), spec, **environment)
+    assert "Vulkan was in use when this process was forked" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_fork_that_comes_first_may_open_vulkan(bundle_folder, elsewhere):
+    program = """
+        import os, sys
+        import numpy as np
+        from gristmill import runtime
+        bundle, y = runtime.open_bundle(sys.argv[1]), np.zeros(3, np.int32)
+        child = os.fork()
+        device = runtime.open_device(sys.argv[2])
+        device.load(bundle, "shift")(y, y)
+        if child:
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        """
+    spec, environment = elsewhere("lavapipe")
+    assert run(program, str(bundle_folder), spec, **environment).stderr == ""

@@ -22,6 +22,16 @@ messages: list[str] = []
 _VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES", VALIDATION)
 _lock = threading.Lock()
 _current: Instance | None = None
+_used = False  # whether this process, or one that it was forked from, ever had an instance
+_forked = False  # whether the latter
+
+
+def _note_fork() -> None:
+    global _forked, _lock
+    _forked, _lock = _used, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 class Instance:
@@ -113,9 +123,19 @@ class Instance:
 
 
 def acquire() -> Instance:
-    """The process's instance; `release` it once for every `acquire`."""
-    global _current
+    """The process's instance; `release` it once for every `acquire`.
+
+    NoDevice in the child of a process that used Vulkan: threads of its drivers are not there, and
+    calls would wait for them for ever.
+    """
+    global _current, _used
+    if _forked:
+        raise NoDevice(
+            "Vulkan was in use when this process was forked, and its drivers do not outlive that",
+            do="open the device in a process of its own (multiprocessing's spawn), or fork first",
+        )
     with _lock:
+        _used = True
         if _current is not None and _current.environment != _environment():
             if _current.users == 0:
                 _current.destroy()
