@@ -92,6 +92,12 @@ class FakeDriver:
         """The first wrong use of the driver, or nothing."""
         return str(self.lib.fake_misuse().decode())
 
+    def parameters(self, ptx: bytes, entry: str) -> list[tuple[int, int]]:
+        """Offset and size of each parameter of an entry, as a driver reads them from PTX."""
+        offsets, sizes = (ctypes.c_uint32 * 512)(), (ctypes.c_uint32 * 512)()
+        count = self.lib.fake_parameters(ptx, entry.encode(), offsets, sizes)
+        return list(zip(offsets[:count], sizes[:count], strict=True))
+
     def reset(self) -> None:
         """Forget everything."""
         self.lib.fake_reset()

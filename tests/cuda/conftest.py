@@ -15,6 +15,8 @@ import pytest
 
 from fake_cuda import FakeDriver, build, build_kernels, ptx, ptx_type, serve
 from gristmill import runtime
+from gristmill.ir.core import Kernel
+from gristmill.ir.text import line_locs, print_kernel
 from gristmill.store.bundle import Entry, Place, write_bundle
 from gristmill.store.manifest import Manifest
 
@@ -39,15 +41,28 @@ def _sample_module() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def manifests() -> dict[str, tuple[Manifest, tuple[Place, ...]]]:
+def traced() -> dict[str, Kernel]:
+    """The kernel IR of each sample."""
+    samples = _sample_module()
+    return {name: getattr(samples, name).trace("s", **c) for name, c in SAMPLES.items()}
+
+
+@pytest.fixture(scope="session")
+def texts(traced: dict[str, Kernel]) -> dict[str, str]:
+    """The same as text, which is what is compiled."""
+    return {name: print_kernel(kernel) for name, kernel in traced.items()}
+
+
+@pytest.fixture(scope="session")
+def manifests(
+    traced: dict[str, Kernel], texts: dict[str, str]
+) -> dict[str, tuple[Manifest, tuple[Place, ...]]]:
     """Manifest and places of the fault sites of each sample, made for the interpreter."""
     from gristmill.backends.compile import Options, compile_kernel
-    from gristmill.ir.text import line_locs, print_kernel
 
-    samples, found = _sample_module(), {}
-    for name, constexprs in SAMPLES.items():
-        kernel = getattr(samples, name).trace("s", **constexprs)
-        text = print_kernel(kernel)
+    found = {}
+    for name, kernel in traced.items():
+        text = texts[name]
         _, manifest = compile_kernel(text, "interp-kir", Options())
         lines = text.splitlines()
         sites = tuple(

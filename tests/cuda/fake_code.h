@@ -88,10 +88,11 @@ static int read_signature(const char *ptx, const char *name, Signature *out) {
     const char *comma = at;
     while (*comma != ',' && comma < close) comma++;
     uint32_t size = 0, align = 0, count = 1;
+    const char *pointer = strstr(at, ".ptr");
     for (const char *p = at; p < comma; p++) {
       if (*p == '[') count = (uint32_t)atoi(p + 1);
       if (*p != '.') continue;
-      if (!strncmp(p, ".align", 6) && !strstr(at, ".ptr")) align = (uint32_t)atoi(p + 6);
+      if (!strncmp(p, ".align", 6) && (!pointer || pointer > comma)) align = (uint32_t)atoi(p + 6);
       if (strchr("busf", p[1]) && isdigit((unsigned char)p[2]) && !size)
         size = (uint32_t)atoi(p + 2) / 8;
     }

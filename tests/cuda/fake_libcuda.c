@@ -56,6 +56,12 @@ API long fake_count(int which) { return counts[which]; }
 API long fake_launches(void) { return launches; }
 API int fake_depth(void) { return depth; }
 API int fake_users(int device) { return contexts[device].users; }
+API int fake_parameters(const char *ptx, const char *name, uint32_t *offset, uint32_t *size) {
+  Signature s;
+  if (!read_signature(ptx, name, &s)) return -1;
+  memcpy(offset, s.offset, sizeof s.offset), memcpy(size, s.size, sizeof s.size);
+  return s.params;
+}
 API const char *fake_misuse(void) { return misuse; }
 API void fake_reset(void) {
   memset(options, 0, sizeof options);
@@ -329,13 +335,18 @@ API int cuMemGetInfo(size_t *free_, size_t *total) {
 }
 API int cuMemAlloc(Ptr *out, size_t n) { ENTER status = take(out, n); LEAVE }
 API int cuMemFree(Ptr p) { ENTER give(p); LEAVE }
-API int cuMemPoolCreate(void **out, const void *props) {
+API int cuMemPoolCreate(void **out, const int *props) { /* type, handles, location: type, id */
   ENTER
+  if (props[0] != 1 || props[1] || props[2] != 1 || props[3] != here->device)
+    note("pool of another kind or device");
   *out = malloc(8), counts[POOLS]++;
   LEAVE
 }
 API int cuMemPoolDestroy(void *p) { ENTER counts[POOLS]--; LEAVE }
-API int cuMemPoolSetAttribute(void *p, int which, void *value) { return OK; }
+API int cuMemPoolSetAttribute(void *p, int which, const uint64_t *value) {
+  if (which != 4 || *value != 1u << 30) note("release threshold %lu", *value);
+  return OK;
+}
 API int cuMemPoolGetAttribute(void *p, int which, uint64_t *value) { *value = 0; return OK; }
 API int cuMemPoolTrimTo(void *p, size_t keep) { return OK; }
 API int cuMemAllocFromPoolAsync(Ptr *out, size_t n, void *pool, void *s) {

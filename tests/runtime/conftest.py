@@ -1,7 +1,8 @@
 """A bundle of small kernels, compiled once, and every device that can run it.
 
 GRISTMILL_TEST_DEVICE names one more device, such as a GPU of this machine; GRISTMILL_TEST_BUNDLE is
-a bundle made elsewhere by `python tests/runtime/conftest.py FOLDER`, for machines without compiler.
+a bundle made elsewhere by `PYTHONPATH=tests python tests/runtime/conftest.py FOLDER`, for machines
+without compiler.
 """
 
 from __future__ import annotations
@@ -189,5 +190,5 @@ def no_validation_messages() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    everything = ("interp-kir", "spirv-vulkan1.1", *cpu_targets())
+    everything = ("interp-kir", "ptx-sm_80", "spirv-vulkan1.1", *cpu_targets())
     print(compile_bundle(Path(sys.argv[1]), everything))

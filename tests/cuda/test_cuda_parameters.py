@@ -1,0 +1,71 @@
+"""What the loader packs is what PTX declares, and what the calling convention says."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from fake_cuda import FakeDriver
+from gristmill.ir.abi import gpu_bytes, gpu_layout
+from gristmill.ir.dtypes import DTYPES, Access
+from gristmill.ir.interface import Param
+from gristmill.runtime.devices.cuda.modules import parameter_format
+from gristmill.store.manifest import Manifest
+
+
+def random_params(rng: np.random.Generator) -> list[Param]:
+    names, accesses = list(DTYPES), list(Access)
+    return [
+        Param(
+            f"p{n}",
+            str(rng.choice(["buffer", "slot", "scalar", "scalar"])),
+            DTYPES[str(rng.choice(names))],
+            accesses[rng.integers(len(accesses))],
+        )
+        for n in range(rng.integers(0, 20))
+    ]
+
+
+@pytest.mark.parametrize("faults", [False, True])
+def test_the_packed_format_is_the_calling_convention(
+    rng: np.random.Generator, faults: bool
+) -> None:
+    for _ in range(50):
+        params = random_params(rng)
+        memory = [p for p in params if p.is_memory]
+        scalars = [int(rng.integers(1 << p.dtype.bits - 1)) for p in params if not p.is_memory]
+        pointers, counts = (rng.integers(1 << 40, size=len(memory)).tolist() for _ in range(2))
+        grid = (1, 2, 3)
+        fault = [1 << 41, 77] if faults else []
+        packed = struct.pack(
+            parameter_format(params, faults), *pointers, *scalars, *counts, *fault, *grid
+        )
+        assert packed == gpu_bytes(params, faults, pointers, scalars, counts, 1 << 41, 77, grid)
+
+
+@pytest.mark.parametrize("name", ["saxpy", "add_slot", "checked_root", "scalars"])
+def test_ptx_of_the_compiler_declares_the_same_parameters(
+    fake: FakeDriver, texts: dict[str, str], name: str
+) -> None:
+    from gristmill.backends.compile import Options, compile_kernel
+
+    blob, manifest = compile_kernel(texts[name], "ptx-sm_80", Options())
+    assert fake.parameters(blob, manifest.entry) == expected(manifest)
+
+
+def expected(manifest: Manifest) -> list[tuple[int, int]]:
+    """Offset and size of each parameter."""
+    params = [
+        Param(p.name, p.kind, DTYPES[p.dtype], Access(p.access), p.may_alias)
+        for p in manifest.params
+    ]
+    layout = gpu_layout(params, bool(manifest.sites))
+    sizes = [p.dtype.bytes for p in params if not p.is_memory]
+    found = [(at, 8) for at in layout.pointers]
+    found += zip(layout.scalars, sizes, strict=True)
+    found += [(at, 8) for at in layout.counts]
+    if layout.faults is not None and layout.fault_base is not None:
+        found += [(layout.faults, 8), (layout.fault_base, 4)]
+    return found + [(layout.grid + 4 * n, 4) for n in range(3)]
