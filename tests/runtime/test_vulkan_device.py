@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +92,54 @@ def test_wrong_module_is_refused_before_the_driver(vulkan, bundle, monkeypatch):
         vulkan.load(bundle, "shift")
 
 
+class Spy:
+    """The driver's functions, and the names and arguments of those that were called."""
+
+    def __init__(self, real: Any) -> None:
+        self.real, self.calls = real, []
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self.real, name)
+        if not callable(function):
+            return function
+
+        def call(*args: Any) -> Any:
+            self.calls.append((name, args))
+            return function(*args)
+
+        return call
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_faults_are_copied_to_the_host_after_the_launch_that_sets_them(
+    opened, bundle, monkeypatch, recorded
+):
+    """Software drivers run commands one by one and never show a missing barrier."""
+    device = opened("staged")
+    kernel = device.load(bundle, "checked_root")
+    x, y = device.upload(np.ones(10, np.float32)), device.allocate(10, "f32")
+    monkeypatch.setattr(device.api, "vk", Spy(device.api.vk))
+    if recorded:
+        with device.record() as recording:
+            recording.launch(kernel, x, y)
+        recording.replay()
+    else:
+        device.launch(kernel, x, y)
+    names = [name for name, _ in device.api.vk.calls]
+    launch = names.index("vkCmdDispatch")
+    copy = names.index("vkCmdCopyBuffer", launch)
+    (barrier,) = [
+        args for name, args in device.api.vk.calls[launch:copy] if name.endswith("Barrier")
+    ]
+    _, before, after, _, _, memory, *_ = barrier
+    compute, transfer, shader_write, transfer_read = 0x800, 0x1000, 0x40, 0x800
+    assert (before & compute, after & transfer) == (compute, transfer)
+    assert memory[0].srcAccessMask & shader_write
+    assert memory[0].dstAccessMask & transfer_read
+    monkeypatch.undo()
+    device.synchronize()
+
+
 VALIDATED = """
     import json, sys
     import numpy as np
@@ -145,6 +194,8 @@ def _validated(folder, elsewhere, require, name: str, mode: str) -> list[str]:
     spec, environment = elsewhere(name)
     program = [sys.executable, "-c", textwrap.dedent(VALIDATED), str(folder), spec, mode]
     environment["GRISTMILL_VULKAN_VALIDATION"] = "1"
+    # Also copies that no barrier orders.
+    environment["VK_LAYER_ENABLES"] = "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"
     done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=200)
     if "VK_LAYER_KHRONOS_validation" in done.stderr and "NoDevice" in done.stderr:
         require("validation", "the validation layer is not installed")
