@@ -77,19 +77,22 @@ def entry_text(kernel: Kernel, made: Retargeted, dynamic: int) -> str:
 def _offsets(kernel: Kernel, made: Retargeted) -> list[int]:
     """Where each parameter of the emitted function lies; it has to be where the ABI puts it."""
     layout = abi.gpu_layout(kernel.params, bool(kernel.sites))
-    wanted = [*layout.pointers, *layout.scalars, *layout.counts]
+    scalars = [p.dtype.bytes for p in abi.scalar_params(kernel.params)]
+    wanted = [(at, 8) for at in layout.pointers]
+    wanted += zip(layout.scalars, scalars, strict=True)
+    wanted += [(at, 8) for at in layout.counts]
     if layout.faults is not None and layout.fault_base is not None:
-        wanted += [layout.faults, layout.fault_base]
-    wanted += [layout.grid + 4 * n for n in range(3)]
+        wanted += [(layout.faults, 8), (layout.fault_base, 4)]
+    wanted += [(layout.grid + 4 * n, 4) for n in range(3)]
     found, at = [], 0
     for type_, _ in made.params:
         size = size_of(type_)
         at = -(-at // size) * size
-        found.append(at)
+        found.append((at, size))
         at += size
     if found != wanted:
-        raise NotModelledError(f"parameters at {found}, while ir.abi has them at {wanted}")
-    return found
+        raise NotModelledError(f"parameters (offset, size) {found}, while ir.abi has {wanted}")
+    return [at for at, _ in found]
 
 
 def _unpack(kernel: Kernel, made: Retargeted) -> str:
