@@ -126,7 +126,7 @@ def fake(require: Callable[..., None], request: pytest.FixtureRequest) -> Iterat
     driver.reset()
     yield driver
     assert not driver.misuse
-    assert driver.depth == 0
+    assert driver.depth <= 1  # a thread may keep the first device's context
 
 
 @pytest.fixture

@@ -258,6 +258,7 @@ API int cuCtxPopCurrent(Context **out) {
 }
 API int cuCtxGetCurrent(Context **out) { *out = depth ? stack[depth - 1] : NULL; return OK; }
 API int cuCtxSetCurrent(Context *c) {
+  if (!c) { if (depth) depth--; return OK; }
   if (!depth) depth = 1;
   stack[depth - 1] = c;
   return OK;
@@ -477,6 +478,16 @@ API int cuGraphInstantiateWithFlags(Exec **out, Graph *g, unsigned long long fla
   }
   counts[EXECS]++;
   LEAVE
+}
+API int cuGraphGetRootNodes(Graph *g, Node **out, size_t *n) {
+  size_t found = 0;
+  for (int i = 0; i < g->nodes; i++)
+    if (!g->node[i]->deps) {
+      if (out) out[found] = g->node[i];
+      found++;
+    }
+  *n = found;
+  return OK;
 }
 API int cuGraphUpload(Exec *e, void *s) { ENTER LEAVE }
 API int cuGraphLaunch(Exec *e, void *s) {

@@ -158,25 +158,47 @@ def test_a_grid_beyond_the_hardware_is_folded(
     assert set(z.numpy()[:70000]) == {3 + 70000}
 
 
-def test_the_calling_thread_keeps_its_context(
+def test_a_thread_that_has_another_context_gets_it_back(
     device: runtime.Device, bundle: runtime.Bundle, fake: FakeDriver
 ) -> None:
     saxpy = device.load(bundle, "saxpy")
     x, y = (device.upload(np.ones(4, np.float32)) for _ in range(2))
-    depths = []
+    ours = int(device._context.handle)  # type: ignore[attr-defined]
+    drv, seen = device.api.drv, []  # type: ignore[attr-defined]
 
-    def work() -> None:
+    def work(others: int) -> None:
+        drv.cuCtxSetCurrent(others)
         device.launch(saxpy, x, y, 1.0)
         device.synchronize()
-        depths.append(fake.depth)
+        seen.append((others, int(drv.cuCtxGetCurrent()[1])))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert depths == [0] * 4
-    assert set(y.numpy()) == {5}
+    foreign = int(drv.cuDevicePrimaryCtxRetain(1)[1])
+    for others in (0, ours, foreign):
+        threads = [threading.Thread(target=work, args=(others,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    # That of the first device is what CUDA's runtime library gives a thread that has none.
+    assert seen == [(0, ours)] * 2 + [(ours, ours)] * 2 + [(foreign, foreign)] * 2
+    assert set(y.numpy()) == {7}
+    drv.cuDevicePrimaryCtxRelease(1)
+
+
+def test_few_launches_of_a_recording_may_overlap(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeDriver
+) -> None:
+    """All abreast cost the host a microsecond each, which the device waits for."""
+    saxpy = device.load(bundle, "saxpy")
+    pairs = [[device.upload(np.ones(4, np.float32)) for _ in range(2)] for _ in range(40)]
+    with device.record() as recording:
+        for x, y in pairs:
+            recording.launch(saxpy, x, y, 1.0)
+    drv = device.api.drv  # type: ignore[attr-defined]
+    status, roots, count = drv.cuGraphGetRootNodes(recording.handle._graph)
+    assert (int(status), count) == (0, 8), roots
+    recording.replay()
+    assert all(set(y.numpy()) == {2} for _, y in pairs)
 
 
 def test_without_pools_memory_comes_and_goes_all_the_same(

@@ -14,25 +14,42 @@ T = TypeVar("T", bound="HasContext")
 
 
 class Context:
-    """A use of the primary context. Made current for a call and put away after it, so that the
-    calling thread finds the context that it had."""
+    """A use of the primary context, current during a call.
+
+    A thread that had another context gets it back. One that had none keeps that of the first
+    device, which CUDA's runtime library would give it as well: asking costs a launch less than
+    putting it away.
+    """
 
     def __init__(self, api: Api, ordinal: int) -> None:
         self.api = api
         self.device = api.call("cuDeviceGet", ordinal)
         self.handle = api.call("cuDevicePrimaryCtxRetain", self.device)
-        self._push, self._pop = api.drv.cuCtxPushCurrent, api.drv.cuCtxPopCurrent
+        self._number, self._stays = int(self.handle), ordinal == 0
+        self._get, self._set = api.drv.cuCtxGetCurrent, api.drv.cuCtxSetCurrent
+        self._before: list[Any] = []  # what to put back, by depth; None: nothing
 
     def __enter__(self) -> None:
-        (status,) = self._push(self.handle)
+        status, before = self._get()
+        if not status and int(before) != self._number:
+            (status,) = self._set(self.handle)
+            self._before.append(None if self._stays and not int(before) else before)
+        else:
+            self._before.append(None)
         if status:
-            raise self.api.error(status, "cuCtxPushCurrent")
+            self._before.pop()
+            raise self.api.error(status, "cuCtxSetCurrent")
 
     def __exit__(self, *exception: object) -> None:
-        self._pop()
+        before = self._before.pop()
+        if before is not None:
+            self._set(before)
 
     def release(self) -> None:
-        """Undo the retain."""
+        """Undo the retain, and what this thread kept."""
+        status, now = self._get()
+        if self._stays and not status and int(now) == self._number:
+            self._set(0)
         self.api.call("cuDevicePrimaryCtxRelease", self.device)
 
 

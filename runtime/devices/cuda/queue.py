@@ -1,7 +1,7 @@
 """The one stream of a device: work in order, and waits that end.
 
 The driver's own waits cannot be bounded, so waits ask again and again: without pause at first, then
-with pauses that grow.
+with pauses that are a small part of the time that has passed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...errors import DeviceTimeout
 from .api import NOT_READY, Api
 
 SPIN_SECONDS = 200e-6
-SHORTEST_NAP, LONGEST_NAP = 20e-6, 1e-3
+LONGEST_NAP = 1e-3
 NON_BLOCKING = 1  # the stream does not wait for the legacy default stream, nor that for it
 NO_TIMING = 2
 
@@ -77,7 +77,7 @@ class Queue:
         self.api.call("cuStreamDestroy", self.stream)
 
     def _poll(self, query: Callable[[Any], Any], what: Any, timeout: float) -> None:
-        start, nap = time.perf_counter(), SHORTEST_NAP
+        start = time.perf_counter()
         while True:
             (status,) = query(what)
             if not status:
@@ -92,5 +92,4 @@ class Queue:
                     do="its memory is left behind; use smaller launches or a longer bound",
                 )
             if passed > SPIN_SECONDS:
-                time.sleep(min(nap, timeout - passed))
-                nap = min(2 * nap, LONGEST_NAP)
+                time.sleep(min(passed / 16, LONGEST_NAP, timeout - passed))
