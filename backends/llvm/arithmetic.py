@@ -213,20 +213,24 @@ class Arithmetic:
                 return size
             sign = f.value(f"and {w.text} {args[1]}, {w.const(0x8000)}")
             return f.value(f"or {w.text} {size}, {sign}")
+        native = self.native_narrow(name, t, args)
+        if native is not None:
+            return native
         wide = t.of(f32)
         operands = [self.converter.widen(a, t) for a in args]
         if name == "fma":  # the sum of an exact product may need more than f32 holds
-            return self.narrow_fma(t, args, operands)
+            return self._narrow_fma(t, operands)
         out = self._float(name, wide, operands)
         if name in _COMPARE or name in ("isnan", "isinf", "isfinite"):
             return out
         return self.converter.narrow(out, wide, t.dtype)
 
-    def narrow_fma(self, t: Ty, args: Sequence[str], operands: Sequence[str]) -> str:
-        """bf16 rounds through f32, as the op table's meaning does; f16 once, through f64.
+    def native_narrow(self, name: str, t: Ty, args: Sequence[str]) -> str | None:
+        """An op on 16-bit floats that the target computes as such; None where it does not."""
+        return None
 
-        operands: the arguments as f32.
-        """
+    def _narrow_fma(self, t: Ty, operands: Sequence[str]) -> str:
+        """bf16 rounds through f32, as the op table's meaning does; f16 once, through f64."""
         f, s, d = self.f, t.of(f32), t.of(f64)
         if t.dtype == bf16:
             return self.converter.narrow(self._fma(s, operands), s, bf16)

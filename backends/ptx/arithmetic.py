@@ -10,6 +10,12 @@ from ..llvm.text import Function
 from ..llvm.types import Ty
 from .arch import Arch
 
+_HALF = {
+    **{name: f"f{name}" for name in ("add", "sub", "mul", "fma")},
+    **{name: f"fcmp o{name}" for name in ("eq", "lt", "le", "gt", "ge")},
+    "ne": "fcmp une",
+}
+
 
 class PtxArithmetic(Arithmetic):
     """Emits elementwise ops of scalars."""
@@ -17,19 +23,22 @@ class PtxArithmetic(Arithmetic):
     def __init__(self, f: Function, arch: Arch, fast: Sequence[str]) -> None:
         super().__init__(f, True, True, fast, native_bf16=arch.bf16)
 
-    def minmax(self, name: str, t: Ty, a: str, b: str) -> str:
-        """`min` and `max` of PTX are minimumNumber and maximumNumber."""
-        word = {"min": "minimumnum", "max": "maximumnum"}[name]
-        return self.f.call(f"llvm.{word}.{t.suffix}", t.text, (t.text, a), (t.text, b))
-
     def dot4(self, t: Ty, args: Sequence[str], signed: tuple[bool, bool]) -> str:
         kinds = ".".join("s" if s else "u" for s in signed)
         return self.f.call(f"llvm.nvvm.idp4a.{kinds}", "i32", *(("i32", a) for a in args))
 
-    def narrow_fma(self, t: Ty, args: Sequence[str], operands: Sequence[str]) -> str:
-        """f16 has a fused instruction; bf16 is rounded through f32 as its meaning says."""
-        if t.dtype != f16:
-            return super().narrow_fma(t, args, operands)
-        halves = [self.f.value(f"bitcast i16 {a} to half") for a in args]
-        fused = self.f.call("llvm.fma.f16", "half", *(("half", h) for h in halves))
-        return self.f.value(f"bitcast half {fused} to i16")
+    def native_narrow(self, name: str, t: Ty, args: Sequence[str]) -> str | None:
+        """f16 has sums, products, fused products and comparisons; bf16 goes through f32, which
+        rounds a fused product twice as its meaning says."""
+        if t.dtype != f16 or name not in _HALF:
+            return None
+        f = self.f
+        halves = [f.value(f"bitcast i16 {a} to half") for a in args]
+        word = _HALF[name]
+        if word.startswith("fcmp"):
+            return f.value(f"{word} half {halves[0]}, {halves[1]}")
+        if name == "fma":
+            result = f.call("llvm.fma.f16", "half", *(("half", h) for h in halves))
+        else:
+            result = f.value(f"{word} {self.flags}half {halves[0]}, {halves[1]}")
+        return f.value(f"bitcast half {result} to i16")

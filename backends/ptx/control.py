@@ -152,32 +152,32 @@ def _close(x: Lowering, latch: Join, args: Sequence[Value], phis: Sequence[list[
 
 
 def _for(x: Lowering, op: Op) -> None:
+    """The test stands at the end of the body, and once more before it: so compilers want loops."""
     f, (region,) = x.f, op.regions
     low, high, *inits = op.operands
     counter, *args = region.args
     t = x.type_of(counter)
-    before, head, inside = f.current, f.label("for"), f.label("body")
-    out, latch = Join(f.label("done")), Join(f.label("next"))
-    f.branch(head)
+    sign = "s" if t.dtype.is_signed else "u"
+    test = f"icmp {sign}lt {t.text}"
+    head, out, latch = f.label("for"), Join(f.label("done")), Join(f.label("next"))
+    bring(x, out, inits)
+    before = f.current
+    f.branch_if(f.value(f"{test} {x.scalar(low)}, {x.scalar(high)}"), head, out.label)
     f.block(head)
     iv = f.phi(t.text)
     iv.edges.append((x.scalar(low), before))
     x.set(counter, [iv.name])
     phis = _carry(x, inits, args)
     _feed(x, phis, inits, before)
-    sign = "s" if t.dtype.is_signed else "u"
-    more = f.value(f"icmp {sign}lt {t.text} {iv.name}, {x.scalar(high)}")
-    bring(x, out, args)
-    f.branch_if(more, inside, out.label)
     x.flow.loops.append(Loop(out, latch))
-    f.block(inside)
     body.emit_region(x, region)
     x.flow.loops.pop()
     if _close(x, latch, args, phis):
         # Below `high` the next number exists.
         following = f.value(f"add n{sign}w {t.text} {iv.name}, 1")
         iv.edges.append((following, f.current))
-        f.branch(head)
+        bring(x, out, args)
+        f.branch_if(f.value(f"{test} {following}, {x.scalar(high)}"), head, out.label)
     enter(x, out, op.results)
 
 
