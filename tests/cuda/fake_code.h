@@ -1,7 +1,8 @@
 /* Modules of the test double: PTX whose kernels are functions of a host library.
 
    A module is resolved to FAKE_CUDA_CODE/<sha256 of its bytes>.so, and its entry NAME to
-   void NAME(const void *params, const uint32_t grid[3], const uint32_t block[3]). The sizes of the
+   void NAME(const void *params, const uint32_t grid[3], const uint32_t block[3], uint32_t shared)
+   with the bytes of dynamic workgroup memory last, which it may leave out. The sizes of the
    parameters are read from the PTX's own `.entry`, as the driver does. A cubin of the double is
    the bytes "\x7f" "ELF", `sm_XX;`, and such PTX. */
 
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef void (*HostKernel)(const void *, const uint32_t *, const uint32_t *);
+typedef void (*HostKernel)(const void *, const uint32_t *, const uint32_t *, uint32_t);
 
 #define MAX_PARAMS 512
 
