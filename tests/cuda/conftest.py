@@ -13,6 +13,9 @@ from types import ModuleType
 
 import pytest
 
+for folder in ("ptx", "spirv"):  # `ptx_tools` and `kernel_text`
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+
 from fake_cuda import FakeDriver, build, build_kernels, ptx, ptx_type, serve
 from gristmill import runtime
 from gristmill.ir.core import Kernel

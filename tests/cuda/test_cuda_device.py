@@ -110,6 +110,17 @@ def test_a_recording_without_launches_replays(device: runtime.Device) -> None:
     device.synchronize()
 
 
+def test_memory_that_is_freed_lives_until_launches_are_done(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    saxpy = device.load(bundle, "saxpy")
+    x, y = (device.upload(np.ones(1 << 12, np.float32)) for _ in range(2))
+    device.synchronize()
+    device.launch(saxpy, x, y, 1.0)
+    x.free()
+    assert set(y.numpy()) == {2}
+
+
 def test_memory_of_a_closed_recording_lives_until_its_replay_is_done(
     device: runtime.Device, bundle: runtime.Bundle
 ) -> None:
@@ -141,6 +152,8 @@ def test_a_fault_in_a_recording_names_kernel_launch_and_line(
     assert (fault.kernel, fault.launch) == ("checked_root", 2)
     assert fault.loc is not None
     assert fault.loc.file.endswith("sample_kernels.py")
+    device.launch(saxpy, good, out, 0.0)
+    device.synchronize()  # told once
     device.launch(root, good, out)  # the context lives, and the bits are clear
     assert set(out.numpy()) == {2}
     device.launch(root, bad, out)
