@@ -70,21 +70,16 @@ def _remove(x: Lowering, slot: str | None, gone: str) -> None:
 
 
 def partly_left(x: Lowering, region: Region, divergent: bool = False) -> bool:
-    """Whether a part of the lanes may continue, break or return from a loop body."""
+    """Whether a part of the lanes may end a turn of a loop early. Where a part may leave the loop,
+    by a break or return, the analysis finds it masked."""
     for op in region.ops:
-        if op.name in ("continue", "break", "return") and divergent:
+        if op.name == "continue" and divergent:
             return True
         if op.name in ("if", "switch"):
             inner = divergent or x.analysis.kind(op.operands[0]) > Kind.UNIFORM
             if any(partly_left(x, r, inner) for r in op.regions):
                 return True
-        if op.name in ("for", "while") and (divergent or x.analysis.masked(op)) and _returns(op):
-            return True
     return False
-
-
-def _returns(op: Op) -> bool:
-    return any(o.name == "return" for o in walk(op.regions[-1]))
 
 
 class _Loop:
@@ -125,6 +120,7 @@ class _Loop:
         leaving = partly_left(x, self.body) or any(
             o.name in ("break", "return") for o in walk(self.body)
         )
+        # Under a mask it would be right as well, but lanes that are not there may have low bounds.
         small = sum(1 for _ in walk(self.body)) <= _TWICE
         return x.mask is None and lo.uniform and not leaving and small
 

@@ -53,6 +53,15 @@ def return_from_the_third_loop(x: Read[i32], y: ReadWrite[i32], n: i32):
         y[i] += 10000
 
 
+@kernel(workgroup=lambda: 64)
+def count_in_some_lanes(x: Read[i32], y: ReadWrite[i32]):
+    """Trip counts differ, and lanes that are not in the loop have great ones."""
+    i = global_id(0)
+    if x[i] % 2 == 0:
+        for k in range(x[i] + 5):
+            y[i] += k + 1
+
+
 def agree(arch: str, traced: Any, *args: Any) -> list[Any]:
     """The arguments after a run; AssertionError where a level and the interpreter differ."""
     expected = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
@@ -85,3 +94,10 @@ def test_lanes_that_returned_from_an_inner_loop_stay_away(arch: str, kernel_: An
     x = (np.arange(LANES) % 13).astype(np.int32)
     y = agree(arch, kernel_.trace("t"), x, np.zeros(LANES, np.int32), 6)[1]
     assert len(set(y.tolist())) > 2  # some left, at several places
+
+
+def test_lanes_outside_a_loop_take_no_part_in_turns_that_all_others_take(arch: str) -> None:
+    x = np.arange(LANES, dtype=np.int32)
+    y = agree(arch, count_in_some_lanes.trace("t"), x, np.zeros(LANES, np.int32))[1]
+    assert not y[1::2].any()
+    assert y[::2].all()
