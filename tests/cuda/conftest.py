@@ -13,15 +13,15 @@ from types import ModuleType
 
 import pytest
 
-for folder in ("ptx", "spirv"):  # `ptx_tools` and `kernel_text`
-    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
-
 from fake_cuda import FakeDriver, build, build_kernels, ptx, ptx_type, serve
 from gristmill import runtime
 from gristmill.ir.core import Kernel
 from gristmill.ir.text import line_locs, print_kernel
 from gristmill.store.bundle import Entry, Place, write_bundle
 from gristmill.store.manifest import Manifest
+
+for folder in ("ptx", "spirv"):  # `ptx_tools` and `kernel_text`
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 SAMPLES = {
     "saxpy": {"T": "f32"},

@@ -95,13 +95,13 @@ def test_right_code_passes_in_every_order() -> None:
 
 def test_a_missing_barrier_is_a_race_or_a_read_of_nothing() -> None:
     for seed in range(20):
-        with pytest.raises(ModelError, match="race on|nothing has written it"):
+        with pytest.raises(ModelError, match=r"race on|nothing has written it"):
             run(reversed_kernel(), replaced(re.escape(BARRIER), ""), seed)
 
 
 def test_a_barrier_that_not_all_reach_is_a_deadlock() -> None:
     body = REVERSED.replace("%7 = load %2, %6", "%7 = load %0, %6")
-    with pytest.raises(ModelError, match="stuck(.|\n)*waits at call void @llvm.nvvm.barrier"):
+    with pytest.raises(ModelError, match=r"stuck(.|\n)*waits at call void @llvm.nvvm.barrier"):
         run(kernel(PARAMS, body, "64 1 1"), only_where(40, "call void @llvm.nvvm.barrier"))
 
 
@@ -114,7 +114,7 @@ def test_a_shuffle_from_a_lane_outside_its_mask_is_reported() -> None:
     def edit(text: str) -> str:
         return only_where(2, "call i32 @llvm.nvvm.shfl")(text).replace("i32 -1,", "i32 3,")
 
-    with pytest.raises(ModelError, match="reads lane [23], which is not in the mask"):
+    with pytest.raises(ModelError, match=r"reads lane [23], which is not in the mask"):
         run(shuffled_kernel(), edit)
 
 
@@ -175,7 +175,7 @@ def test_a_launch_of_another_shape_is_refused() -> None:
 def test_parameters_in_another_order_than_the_convention_are_found() -> None:
     k = kernel("a: i8 scalar, y: i32 buffer write", "return", "1 1 1")
     swapped = replaced(r"\((ptr [^,]*), (i8 \S+), ", r"(\2, \1, ")
-    with pytest.raises(NotModelledError, match="while ir.abi has"):
+    with pytest.raises(NotModelledError, match=r"while ir.abi has"):
         Model(k, edit=swapped)
 
 

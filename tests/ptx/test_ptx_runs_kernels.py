@@ -12,9 +12,9 @@ from gristmill.ir.core import Kernel
 from gristmill.kernels import families
 from gristmill.kernels.family import compare
 from ptx_model.host import Model
-from ptx_tools import shipped
+from ptx_tools import ROOT, shipped
 
-SHIPPED = dict(shipped("ptx-sm_80"))
+NAMES = sorted(file.stem for file in (ROOT / "configs/kernels").glob("*.yaml"))
 CHECKED = ("softmax", "matmul", "gather", "histogram", "topk", "scan_blocks")
 
 
@@ -36,7 +36,8 @@ def judge(model: Model, k: Kernel, rng: np.random.Generator) -> None:
         assert not faults, [k.sites[n] for n in faults]
         for name, want in expected.items():
             found = compare(args[name], want, dtypes[name])
-            assert found.ok, f"case {case}: {name}[{found.first_wrong}] is off by {found.error}"
+            place = f"{k.specialization}, case {case}: {name}[{found.first_wrong}]"
+            assert found.ok, f"{place} is off by {found.error}"
 
 
 def grid_of(k: Kernel, args: dict[str, object]) -> tuple[int, int, int]:
@@ -46,12 +47,24 @@ def grid_of(k: Kernel, args: dict[str, object]) -> tuple[int, int, int]:
     return x, y, z
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_kernel_computes_its_reference(name: str, rng: np.random.Generator) -> None:
-    judge(Model(SHIPPED[name]), SHIPPED[name], rng)
+@pytest.fixture(scope="module")
+def kernels() -> list[Kernel]:
+    return [k for _, k in shipped("ptx-sm_80")]
 
 
-def test_kernels_with_bounds_checks_compute_their_references(rng: np.random.Generator) -> None:
-    for k in SHIPPED.values():
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_kernel_computes_its_reference(
+    name: str, kernels: list[Kernel], rng: np.random.Generator
+) -> None:
+    found = [k for k in kernels if k.name == name]
+    assert found
+    for k in found:
+        judge(Model(k), k, rng)
+
+
+def test_kernels_with_bounds_checks_compute_their_references(
+    kernels: list[Kernel], rng: np.random.Generator
+) -> None:
+    for k in kernels:
         if k.name in CHECKED:
             judge(Model(k, checks=True), k, rng)

@@ -1,0 +1,173 @@
+"""Launches on the model: grids that were folded, fault sites, big blocks, atomics, wide indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from gristmill.ir import interp
+from gristmill.ir.core import Kernel
+from gristmill.ir.dtypes import DTYPES
+from kernel_text import kernel
+from ptx_model.host import Model
+
+COUNT_GROUPS = """
+    %2 = group_id {dim=0} : i32
+    %3 = group_id {dim=1} : i32
+    %4 = group_id {dim=2} : i32
+    %5 = num_groups {dim=0} : i32
+    %6 = num_groups {dim=1} : i32
+    %7 = mul %4, %6 : i32
+    %8 = add %7, %3 : i32
+    %9 = mul %8, %5 : i32
+    %10 = add %9, %2 : i32
+    %11 = const 1 : i32
+    %12 = atomic %0, %10, %11 {kind="add"} : i32
+    %13 = global_id {dim=1} : i32
+    store %1, %10, %13
+    return"""
+
+
+@pytest.fixture(autouse=True)
+def gcc(require: Callable[..., None]) -> None:
+    require("gcc")
+
+
+def agree(
+    k: Kernel, args: list[np.ndarray], grid: tuple[int, int, int], seed: int, checks: bool = False
+) -> None:
+    """Buffers and fault sites are those of the interpreter."""
+    expected, got = [a.copy() for a in args], [a.copy() for a in args]
+    report = interp.run(k, expected, grid)
+    faults = Model(k, checks=checks).run(got, grid, seed=seed)
+    for param, a, b in zip(k.params, got, expected, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=param.name)
+    assert faults == frozenset(report.faults)
+
+
+@pytest.mark.parametrize(
+    "grid", [(1, 65537, 1), (3, 2, 65536), (1, 1, 70001), (7, 5, 3), (65536, 2, 1)]
+)
+def test_every_group_of_a_grid_runs_once(grid: tuple[int, int, int]) -> None:
+    """Also where the hardware's limits make the runtime fold it."""
+    total = grid[0] * grid[1] * grid[2]
+    params = "n: i32 buffer readwrite, row: i32 buffer write"
+    n, row = np.zeros(total, np.int32), np.zeros(total, np.int32)
+    Model(kernel(params, COUNT_GROUPS, "1 1 1")).run([n, row], grid, seed=total)
+    assert (n == 1).all()
+    assert np.array_equal(row, np.arange(total) // grid[0] % grid[1])
+
+
+def test_surplus_groups_of_a_folded_grid_do_nothing() -> None:
+    """A fold as no runtime makes it: 200 groups for 35."""
+    params = "n: i32 buffer readwrite, row: i32 buffer write"
+    n, row = np.zeros(35, np.int32), np.zeros(35, np.int32)
+    model = Model(kernel(params, COUNT_GROUPS, "1 1 1"))
+    model.run([n, row], (7, 5, 1), launched=(20, 10, 1))
+    assert (n == 1).all()
+
+
+def test_fault_bits_are_those_of_the_sites_and_begin_at_the_base() -> None:
+    body = """
+    %2 = global_id {dim=0} : i32
+    %3 = load %0, %2 : i32
+    %4 = const 5 : i32
+    %5 = lt %3, %4 : bool
+    assert %5 {site=0}
+    %6 = ge %3, %2 : bool
+    assert %6 {site=1}
+    store %1, %2, %3
+    return"""
+    params = "x: i32 buffer read, y: i32 buffer write"
+    k = kernel(params, body, header='site "below five"\nsite "not below its place"')
+    zeros, rising = np.zeros(64, np.int32), np.arange(64, dtype=np.int32)
+    for x in (zeros, rising, rising - 1):
+        agree(k, [x, np.zeros(64, np.int32)], (2, 1, 1), 1)
+    for base in (0, 30, 31, 61, 95):
+        assert Model(k).run([rising, zeros.copy()], (2, 1, 1), fault_base=base) == {0}
+
+
+def test_checks_drop_what_is_out_of_bounds_and_say_so() -> None:
+    body = """
+    %2 = global_id {dim=0} : i32
+    %3 = const 3 : i32
+    %4 = mul %2, %3 : i32
+    %5 = load %0, %4 : i32
+    store %1, %4, %5
+    %6 = atomic %1, %4, %3 {kind="add"} : i32
+    return"""
+    k = kernel("x: i32 buffer read, y: i32 buffer readwrite", body)
+    model = Model(k, checks=True)
+    x, y = np.arange(50, dtype=np.int32), np.zeros(40, np.int32)
+    hit = {model.prepared.sites[n] for n in model.run([x, y], (1, 1, 1))}
+    assert hit == {"index out of bounds: x", "index out of bounds: y"}
+    assert y.tolist() == [n + 3 if n % 3 == 0 else 0 for n in range(40)]
+
+
+@pytest.mark.parametrize("workgroup", ["1024 1 1", "32 32 1", "8 4 32"])
+def test_a_block_of_1024_threads_goes_through_many_barriers(
+    workgroup: str, rng: np.random.Generator
+) -> None:
+    body = """
+    %2 = alloc {name="tile"} : workgroup<i32,1024>
+    %3 = local_linear_id : i32
+    %4 = load %0, %3 : i32
+    store %2, %3, %4
+    barrier
+    %5 = const 512 : i32
+    %6 = while %5 : i32 cond(%7: i32) {
+      %8 = const 0 : i32
+      %9 = gt %7, %8 : bool
+      condition %9
+    } body(%10: i32) {
+      %11 = lt %3, %10 : bool
+      if %11 {
+        %12 = add %3, %10 : i32
+        %13 = load %2, %12 : i32
+        %14 = load %2, %3 : i32
+        %15 = add %13, %14 : i32
+        store %2, %3, %15
+        yield
+      } else {
+        yield
+      }
+      barrier
+      %16 = const 1 : i32
+      %17 = shr %10, %16 : i32
+      continue %17
+    }
+    %18 = const 0 : i32
+    %19 = load %2, %18 : i32
+    store %1, %3, %19
+    return"""
+    k = kernel("x: i32 buffer read, y: i32 buffer write", body, workgroup)
+    x = rng.integers(-99, 99, 1024).astype(np.int32)
+    for _ in range(5):
+        agree(k, [x, np.zeros(1024, np.int32)], (1, 1, 1), int(rng.integers(1 << 32)))
+
+
+@pytest.mark.parametrize("where", ["buffer", "workgroup"])
+@pytest.mark.parametrize("dtype", ["i32", "u32", "i64", "u64", "f32", "f64"])
+def test_atomics_of_every_kind(dtype: str, where: str, rng: np.random.Generator) -> None:
+    t = DTYPES[dtype]
+    kinds = ["add", "min", "max"] + ([] if t.is_float else ["and", "or", "xor"])
+    target = "%1" if where == "buffer" else "%3"
+    lines = [f'%3 = alloc {{name="cells"}} : workgroup<{t},8>', "%4 = local_id {dim=0} : i32"]
+    lines += ["%5 = load %0, %4 : " + dtype, "%6 = const 8 : i32", "%7 = lt %4, %6 : bool"]
+    first = f"%8 = load %1, %4 : {t}\nstore %3, %4, %8\n"
+    last = f"%9 = load %3, %4 : {t}\nstore %1, %4, %9\n"
+    if where == "workgroup":
+        lines.append(f"if %7 {{\n{first}yield\n}} else {{\nyield\n}}\nbarrier")
+    for n, kind in enumerate(kinds):
+        lines.append(f"%{10 + 2 * n} = const {n} : i32")
+        update = f'atomic {target}, %{10 + 2 * n}, %5 {{kind="{kind}"}} : {t}'
+        lines.append(f"%{11 + 2 * n} = {update}")
+    if where == "workgroup":
+        lines.append(f"barrier\nif %7 {{\n{last}yield\n}} else {{\nyield\n}}")
+    params = f"x: {t} buffer read, y: {t} buffer readwrite, z: {t} buffer read"
+    k = kernel(params, "\n".join([*lines, "return"]), "64 1 1")
+    x = rng.integers(0 if t.name[0] == "u" else -50, 50, 64).astype(t.storage)
+    y = rng.integers(0, 50, 8).astype(t.storage)
+    agree(k, [x, y, x], (1, 1, 1), int(rng.integers(1 << 32)))
