@@ -5,8 +5,8 @@
 
 Needs numpy, cuda-bindings, a driver and a bundle with PTX or cubin of saxpy (`scons target=ptx
 kernel=saxpy`); PYTHONPATH=src will do for gristmill. The driver's own cache of compiled PTX is off.
-Bounds are those of one H200. First results are wall times of fresh processes, less that of one that
-only starts the driver and retains the primary context.
+Bounds are those of one H200. The first result is the wall time of a fresh process, Python's start
+and the import of numpy included, less what the driver takes to start and make its context.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ import numpy as np
 from gristmill import runtime
 
 TINY, LAUNCHES = 256, 200
-BARE = """
-import os, sys
-import numpy
-from cuda.bindings import driver
-assert not driver.cuInit(0)[0]
-assert not driver.cuDevicePrimaryCtxRetain(driver.cuDeviceGet({ordinal})[1])[0]
+INITIALISE = """
+import ctypes
+driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert not driver.cuInit(0)
+assert not driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
 """
 FIRST = """
 import numpy as np
@@ -76,6 +75,31 @@ def loads(device: runtime.Device, bundle: runtime.Bundle, kernel: str, special: 
         row(f"load of {found.manifest.target}, first", times[0], "ms")
         row(f"load of {found.manifest.target}, best of 5", min(times), "ms", bound)
     device.capabilities = every
+
+
+def every_artifact(device: runtime.Device, bundle: runtime.Bundle) -> None:
+    """Load all that this device takes, and compare the driver's view of the parameters."""
+    from cuda.bindings import driver
+
+    from gristmill.ir.abi import gpu_layout
+
+    wrong, count, start = [], 0, time.perf_counter()
+    for name, specials in bundle.kernels().items():
+        for special in specials:
+            if isinstance(bundle.select(name, special, device.capabilities), runtime.Refusal):
+                continue
+            kernel = device.load(bundle, name, special)
+            count += 1
+            layout = gpu_layout(kernel.params, bool(kernel.manifest.sites))
+            fault = [] if layout.faults is None else [layout.faults, layout.fault_base]
+            grid = [layout.grid + 4 * n for n in range(3)]
+            places = [*layout.pointers, *layout.scalars, *layout.counts, *fault, *grid]
+            for n, place in enumerate([*places, None]):
+                status, offset, _ = driver.cuFuncGetParamInfo(kernel.code.function, n)
+                if (offset if not int(status) else None) != place:
+                    wrong.append(f"{kernel}: parameter {n} at {offset}, not {place}")
+    row(f"load of {count} kernels, each", (time.perf_counter() - start) / max(1, count) * 1e3, "ms")
+    print("parameters as declared" if not wrong else "\n".join(wrong))
 
 
 def launches(device: runtime.Device, kernel: runtime.LoadedKernel) -> None:
@@ -144,16 +168,18 @@ def small_things(device: runtime.Device) -> None:
 
 
 def first_results(options: argparse.Namespace) -> None:
-    codes = {"bare": BARE.format(ordinal=0), "first": FIRST.format(**vars(options))}
+    codes = {"empty": "pass", "driver": INITIALISE, "first": FIRST.format(**vars(options))}
     walls: dict[str, list[float]] = {name: [] for name in codes}
     for _ in range(7):
         for name, code in codes.items():
             start = time.perf_counter()
             subprocess.run([sys.executable, "-c", code], check=True)
             walls[name].append((time.perf_counter() - start) * 1e3)
-    bare, first = (min(walls[name]) for name in codes)
-    row("process that only starts the driver", bare, "ms")
-    row("process to its first result, beyond that", first - bare, "ms", "150")
+    empty, driver, first = (min(walls[name]) for name in codes)
+    row("python that does nothing", empty, "ms")
+    row("the driver's start and context, over that", driver - empty, "ms")
+    row("process to its first result", first, "ms")
+    row("first result beyond the driver's start", first - (driver - empty), "ms", "150")
 
 
 def main() -> int:
@@ -183,6 +209,7 @@ def main() -> int:
         x, y = np.arange(100_003, dtype=np.float32), np.ones(100_003, np.float32)
         kernel(x, y, 2.0)
         assert np.array_equal(y, 2 * x + 1), "saxpy is wrong"
+        every_artifact(device, bundle)
         launches(device, kernel)
         replays(device, kernel)
         small_things(device)

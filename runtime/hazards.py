@@ -94,6 +94,6 @@ class Dependencies:
             held[:] = [
                 (old, launch)
                 for old, launch in held
-                if launch == number or old.offset < binding.offset or old.offset + old.nbytes > end
+                if old.offset < binding.offset or old.offset + old.nbytes > end
             ]
         held.append((binding, number))

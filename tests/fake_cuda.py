@@ -23,6 +23,7 @@ SETTINGS = (
     "capability",
     "fail_launch",
     "init",
+    "unavailable",
 )
 KINDS = (
     "allocations",

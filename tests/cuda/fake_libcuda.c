@@ -47,9 +47,9 @@ static size_t used_bytes;
 static long options[16];
 /* what `fake_set` sets; *_AFTER count kernels from now, -1 is never */
 enum { STEP, STICKY, STICKY_AFTER, HANG_AFTER, FAIL_ALLOC, FAIL_LOAD, MEMORY, POOLS_THERE, DRIVER,
-       DEVICES, CAPABILITY, FAIL_LAUNCH, INIT };
+       DEVICES, CAPABILITY, FAIL_LAUNCH, INIT, UNAVAILABLE };
 static long option(int which) {
-  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 31, 1, 13000, 2, 90, 0, 0};
+  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 31, 1, 13000, 2, 90, 0, 0, 0};
   return options[which] ? options[which] - 1000000 : standard[which];
 }
 API void fake_set(int which, long value) { options[which] = value + 1000000; }
@@ -252,6 +252,7 @@ API int cuDeviceGetAttribute(int *out, int which, int device) {
 
 API int cuDevicePrimaryCtxRetain(void **out, int device) {
   *out = &contexts[device], contexts[device].users++, contexts[device].device = device;
+  if (option(UNAVAILABLE)) { contexts[device].users--; return 46; }
   return contexts[device].sticky;
 }
 API int cuDevicePrimaryCtxRelease(int device) {
@@ -436,6 +437,11 @@ API int cuModuleGetFunction(Function **out, Module *m, const char *name) {
   if (!f->run || !read_signature(m->ptx, name, &f->signature)) status = MISSING;
   *out = f;
   LEAVE
+}
+API int cuFuncGetParamInfo(Function *f, size_t n, size_t *offset, size_t *size) {
+  if (n >= (size_t)f->signature.params) return INVALID;
+  *offset = f->signature.offset[n], *size = f->signature.size[n];
+  return OK;
 }
 API int cuFuncLoad(Function *f) { return OK; }
 API int cuFuncSetAttribute(Function *f, int which, int value) {

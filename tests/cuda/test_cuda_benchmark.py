@@ -21,5 +21,11 @@ def test_the_benchmark_prints_its_table(
     command = [sys.executable, SCRIPT, "--bundle", bundle.root, "--specialization", "s"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for text in ("load of cubin-sm_90", "load of ptx-sm_80", "direct launch", "first result"):
+    for text in (
+        "load of cubin-sm_90",
+        "load of ptx-sm_80",
+        "direct launch",
+        "first result",
+        "as declared",
+    ):
         assert text in done.stdout

@@ -177,6 +177,7 @@ def test_code_is_loaded_before_it_is_recorded(
             {"driver": 11080},
             r"too old; expected CUDA 12\.0 \(driver 525\) or later, got CUDA 11\.8",
         ),
+        ({"unavailable": 1}, "in exclusive use"),
         ({"capability": 70}, r"expected compute capability 7\.5 or later, got 7\.0"),
     ],
 )

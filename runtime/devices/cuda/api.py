@@ -9,16 +9,15 @@ from typing import Any
 
 from ...errors import DeviceLost, DriverError, GristmillError, NoDevice
 
-SUCCESS = 0
 OUT_OF_MEMORY = 2
-INVALID_CONTEXT = 201
+UNAVAILABLE = 46
 NOT_READY = 600
 OLDEST_DRIVER = 12000  # CUDA 12.0: driver 525
 
 # Statuses that stay: the context is beyond use, every later call reports the same.
 _LOST = {
     4: "the driver shuts down",
-    46: "the device is in use by another process exclusively",
+    UNAVAILABLE: "the device is not to be had any more",
     214: "an ECC error that cannot be corrected",
     220: "an NVLink error that cannot be corrected",
     226: "a contained error",

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from .api import Api
+from ...errors import NoDevice
+from .api import UNAVAILABLE, Api
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,7 +25,14 @@ class Context:
     def __init__(self, api: Api, ordinal: int) -> None:
         self.api = api
         self.device = api.call("cuDeviceGet", ordinal)
-        self.handle = api.call("cuDevicePrimaryCtxRetain", self.device)
+        status, self.handle = api.drv.cuDevicePrimaryCtxRetain(self.device)
+        if status:
+            if int(status) == UNAVAILABLE:
+                raise NoDevice(
+                    f"CUDA device {ordinal} is in exclusive use",
+                    do="end the other process, or set the compute mode to default",
+                )
+            raise api.error(status, "cuDevicePrimaryCtxRetain")
         self._number, self._stays = int(self.handle), ordinal == 0
         self._get, self._set = api.drv.cuCtxGetCurrent, api.drv.cuCtxSetCurrent
         self._before: list[Any] = []  # what to put back, by depth; None: nothing
