@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -108,6 +110,86 @@ class Spy:
             return function(*args)
 
         return call
+
+
+class Failing(Spy):
+    """The driver's functions, of which the n-th call that makes or submits something fails."""
+
+    MAKES = (
+        "vkCreate",
+        "vkAllocateMemory",
+        "vkAllocateCommand",
+        "vkMap",
+        "vkBind",
+        "vkQueueSubmit",
+    )
+
+    def __init__(self, real: Any, at: int) -> None:
+        super().__init__(real)
+        self.left, self.failed, self.living = at, "", Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        function = super().__getattr__(name)
+        if not name.startswith(("vkDestroy", "vkFreeMemory", *self.MAKES)):
+            return function
+
+        def call(*args: Any) -> Any:
+            if name.startswith(self.MAKES):
+                self.left -= 1
+                if self.left == 0:
+                    self.failed = name
+                    return -3
+            result = function(*args)
+            if name.startswith(("vkCreate", "vkAllocateMemory")) and name != "vkCreateInstance":
+                self.living[name.removeprefix("vkCreate").replace("Pipelines", "Pipeline")] += 1
+            if name.startswith(("vkDestroy", "vkFreeMemory")):
+                kind = name.removeprefix("vkDestroy").replace("vkFree", "vkAllocate")
+                self.living["ComputePipeline" if kind == "Pipeline" else kind] -= 1
+            return result
+
+        return call
+
+
+@pytest.mark.parametrize("name", ["lavapipe", "staged"])
+def test_a_device_that_fails_to_open_halfway_leaves_nothing(opened, monkeypatch, name):
+    api, failed = opened(name).api, set()
+    for at in itertools.count(1):
+        driver = Failing(api.vk, at)
+        with monkeypatch.context() as patch:
+            patch.setattr(api, "vk", driver)
+            try:
+                device = opened(name)
+            except runtime.GristmillError:
+                assert not any(driver.living.values()), (driver.failed, driver.living)
+                failed.add(driver.failed)
+                continue
+            assert not driver.failed
+            device.close()
+            assert not any(driver.living.values())
+        break
+    assert {"vkCreateDevice", "vkCreateFence", "vkMapMemory", "vkBindBufferMemory"} <= failed
+
+
+def test_a_recording_that_fails_halfway_leaves_nothing(opened, bundle, monkeypatch):
+    device = opened("lavapipe")
+    kernel, y = device.load(bundle, "shift"), device.upload(np.zeros(9, np.int32))
+    failed = set()
+    for at in itertools.count(1):
+        driver = Failing(device.api.vk, at)
+        with monkeypatch.context() as patch:
+            patch.setattr(device.api, "vk", driver)
+            try:
+                with device.record(timed=True) as recording:
+                    recording.launch(kernel, y, y)
+            except runtime.DriverError:
+                assert not any(driver.living.values()), (driver.failed, driver.living)
+                failed.add(driver.failed)
+                continue
+            recording.close()
+            device.memory()
+            assert not any(driver.living.values())
+        break
+    assert {"vkCreateQueryPool", "vkAllocateCommandBuffers", "vkBindBufferMemory"} <= failed
 
 
 @pytest.mark.parametrize("recorded", [True, False])

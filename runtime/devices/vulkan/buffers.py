@@ -36,7 +36,11 @@ class VulkanBuffer:
         status = api.vk.vkBindBufferMemory(
             logical.handle, self.handle, self._range.block.memory, self._range.offset
         )
-        api.check(status, "vkBindBufferMemory")
+        try:
+            api.check(status, "vkBindBufferMemory")
+        except BaseException:
+            self.destroy()
+            raise
         self.address = self._range.address
 
     def destroy(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import ExitStack
 
 import numpy as np
 import numpy.typing as npt
@@ -32,14 +33,22 @@ class VulkanDevice(Device):
         super().__init__(spec, physical.capabilities(spec), timeout)
         self._instance = physical.instance
         self.api = physical.api
-        self._logical = Logical(physical)
-        self._memory = Memory(self._logical)
-        self._queue = Queue(self._logical, self._memory)
-        self._queue.timeout = timeout
-        self._pipelines = PipelineMaker(self._logical)
-        self._transfers = Transfers(self._logical, self._memory, self._queue)
-        self._map = FaultMap(self._logical, self._memory)
-        self._map.clear(self._queue)
+        with ExitStack() as made:
+            self._logical = Logical(physical)
+            made.callback(self._logical.close)
+            self._memory = Memory(self._logical)
+            made.callback(self._memory.close)
+            self._queue = Queue(self._logical, self._memory)
+            made.callback(self._queue.close)
+            self._queue.timeout = timeout
+            self._pipelines = PipelineMaker(self._logical)
+            made.callback(self._pipelines.close)
+            self._transfers = Transfers(self._logical, self._memory, self._queue)
+            made.callback(self._transfers.close)
+            self._map = FaultMap(self._logical, self._memory)
+            made.callback(self._map.close)
+            self._map.clear(self._queue)
+            self._made = made.pop_all()  # a call that fails undoes those before it; so does `close`
         self._encoder = Encoder(self._logical, self._queue, self._map)
         self._buffers: set[VulkanBuffer] = set()
         self._recordings: set[VulkanRecording] = set()
@@ -145,10 +154,5 @@ class VulkanDevice(Device):
         for buffer in self._buffers:
             buffer.destroy()
         self._buffers.clear()
-        self._map.close()
-        self._transfers.close()
-        self._pipelines.close()
-        self._queue.close()
-        self._memory.close()
-        self._logical.close()
+        self._made.close()
         instance.release(self._instance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -96,14 +97,21 @@ class VulkanRecording:
             raise StateError("the queue has no timestamps", where=self._logical.physical.name)
         for command in live:
             encoder.fold(command)
-        self._pool = DescriptorPool(self._logical, max(1, len(live)), 1)
-        self._pool.reset(sum(c.kernel.code.descriptors for c in live))
         stride = encoder.params_alignment
         sizes = [-(-len(parameter_block(c)) // stride) * stride for c in live]
-        self._block = VulkanBuffer(self._logical, memory.params, max(16, sum(sizes)))
-        self._queries = self._query_pool(len(live) + 1) if timed and live else None
-        self.buffer = self._queue.command_buffers(1)[0]
-        self._encode(live, sizes)
+        with ExitStack() as made:
+            self._pool = DescriptorPool(self._logical, max(1, len(live)), 1)
+            made.callback(self._pool.close)
+            self._pool.reset(sum(c.kernel.code.descriptors for c in live))
+            self._block = VulkanBuffer(self._logical, memory.params, max(16, sum(sizes)))
+            made.callback(self._block.destroy)
+            self._queries = self._query_pool(len(live) + 1) if timed and live else None
+            if self._queries is not None:
+                made.callback(self._logical.destroy, "vkDestroyQueryPool", self._queries)
+            self.buffer = self._queue.command_buffers(1)[0]
+            made.callback(self._queue.free_command_buffer, self.buffer)
+            self._encode(live, sizes)
+            self._made = made.pop_all()  # a call that fails undoes those before it; so does `close`
 
     def note_use(self, serial: int) -> None:
         """It was submitted: its buffers are in use until then."""
@@ -145,11 +153,7 @@ class VulkanRecording:
 
     def close(self) -> None:
         """Its submissions are done."""
-        self._queue.free_command_buffer(self.buffer)
-        self._pool.close()
-        self._block.destroy()
-        if self._queries is not None:
-            self._logical.destroy("vkDestroyQueryPool", self._queries)
+        self._made.close()
 
     def _encode(self, live: list[Command], sizes: list[int]) -> None:
         queue, buffer, hazards, offset = self._queue, self.buffer, HazardTracker(), 0

@@ -22,9 +22,13 @@ class FaultMap:
     def __init__(self, logical: Logical, memory: Memory) -> None:
         self._api = logical.api
         self.buffer = VulkanBuffer(logical, memory.local, WORDS * 4)
-        self._mirror = (
-            self.buffer if self.buffer.address else VulkanBuffer(logical, memory.host, WORDS * 4)
-        )
+        self._mirror = self.buffer
+        try:
+            if not self.buffer.address:
+                self._mirror = VulkanBuffer(logical, memory.host, WORDS * 4)
+        except BaseException:
+            self.buffer.destroy()
+            raise
         self._mirror.clear()
 
     @property

@@ -155,7 +155,11 @@ class Heap:
         if self.visible:
             out = ffi.new("void **")
             status = api.vk.vkMapMemory(self._logical.handle, memory, 0, size, 0, out)
-            api.check(status, "vkMapMemory")
+            try:
+                api.check(status, "vkMapMemory")
+            except BaseException:
+                self._logical.destroy("vkFreeMemory", memory)
+                raise
             address = int(ffi.cast("uintptr_t", out[0]))
         return Block(memory, size, address, [(0, size)])
 

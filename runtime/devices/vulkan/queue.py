@@ -8,6 +8,7 @@ submitted before it, waiting for one serial settles all earlier ones.
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import Any
 
 from ...errors import DeviceTimeout, DriverError, SubmissionFailed
@@ -57,12 +58,16 @@ class Queue:
             flags=2,  # buffers are reset one by one
             queueFamilyIndex=logical.family,
         )
-        self._pool = logical.create("vkCreateCommandPool", "VkCommandPool", info)
-        self.params = VulkanBuffer(logical, memory.params, RING * PARAMS_BYTES)
-        self._ring = [
-            Submission(self, buffer, n * PARAMS_BYTES)
-            for n, buffer in enumerate(self.command_buffers(RING))
-        ]
+        self._ring: list[Submission] = []
+        with ExitStack() as undo:  # what was made before a call that fails
+            self._pool = logical.create("vkCreateCommandPool", "VkCommandPool", info)
+            undo.callback(logical.destroy, "vkDestroyCommandPool", self._pool)
+            self.params = VulkanBuffer(logical, memory.params, RING * PARAMS_BYTES)
+            undo.callback(self.params.destroy)
+            undo.callback(self._close_ring)
+            for n, buffer in enumerate(self.command_buffers(RING)):
+                self._ring.append(Submission(self, buffer, n * PARAMS_BYTES))
+            undo.pop_all()
         self._spins = logical.physical.properties.deviceType != 4  # no spinning on a CPU
         self._make_structs()
 
@@ -148,11 +153,14 @@ class Queue:
 
     def close(self) -> None:
         """All work is done."""
+        self._close_ring()
+        self.params.destroy()
+        self.logical.destroy("vkDestroyCommandPool", self._pool)
+
+    def _close_ring(self) -> None:
         for place in self._ring:
             self.logical.destroy("vkDestroyFence", place.fence)
             place.pool.close()
-        self.params.destroy()
-        self.logical.destroy("vkDestroyCommandPool", self._pool)
 
     def _sleep(self, place: Submission, timeout: float) -> int:
         """The status of a wait, in slices so that Ctrl-C is heard."""
