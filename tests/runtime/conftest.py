@@ -33,6 +33,7 @@ SAMPLES = {
     "heavy": {"f32": {}},
     "scalars": {"i64": {}},
     "nested": {"u32": {}},
+    "tall": {"i32": {}},
 }
 # Fixture name -> spec; a Vulkan device is opened with both software drivers listed.
 DEVICES = {

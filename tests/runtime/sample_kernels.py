@@ -70,3 +70,9 @@ def nested(y: Write[u32], rows: i32, columns: i32):
             turns += u32(1)
             y[global_id(0)] = turns
     y[global_id(0)] = turns
+
+
+@kernel(workgroup=lambda: (4, 16, 1), grid=lambda: (1, 1, 1))
+def tall(y: Write[i32], *, SUBGROUP: int = 8):
+    """Sums over subgroups of a workgroup that is narrower than one."""
+    y[local_linear_id()] = subgroup_add(local_id(0))

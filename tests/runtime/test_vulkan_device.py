@@ -112,6 +112,17 @@ class Spy:
         return call
 
 
+def test_full_subgroups_are_demanded_of_a_workgroup_laid_out_in_a_row(opened, bundle, monkeypatch):
+    """The kernel's workgroup is 4 wide, its module's is 64: whole subgroups of 8."""
+    device = opened("lavapipe")
+    monkeypatch.setattr(device.api, "vk", Spy(device.api.vk))
+    tall, y = device.load(bundle, "tall"), np.zeros(64, np.int32)
+    (made,) = [a for name, a in device.api.vk.calls if name == "vkCreateComputePipelines"]
+    assert made[3].stage.flags == 2
+    tall(y)
+    assert set(y) == {2 * (0 + 1 + 2 + 3)}
+
+
 class Failing(Spy):
     """The driver's functions, of which the n-th call that makes or submits something fails."""
 

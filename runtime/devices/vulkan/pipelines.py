@@ -13,6 +13,7 @@ from .logical import Logical
 STORAGE, UNIFORM = 7, 6  # VkDescriptorType
 _COMPUTE_STAGE = 0x20
 _FULL_SUBGROUPS = 0x2
+_HEADER_WORDS, _EXECUTION_MODE, _LOCAL_SIZE = 5, 16, 17
 _MAGIC = b"\x03\x02\x23\x07"
 
 
@@ -145,7 +146,7 @@ class PipelineMaker:
         stage = pipeline.stage
         stage.sType = api.vk.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
         stage.stage, stage.module, stage.pName = _COMPUTE_STAGE, module, name
-        required = self._required_subgroup(manifest, stage)
+        required = self._required_subgroup(manifest, words, stage)
         out = ffi.new("VkPipeline *")
         try:
             status = api.vk.vkCreateComputePipelines(
@@ -157,8 +158,9 @@ class PipelineMaker:
             del required  # it was chained to the stage until here
         return out[0]
 
-    def _required_subgroup(self, manifest: Manifest, stage: Any) -> Any:
-        """Demand the kernel's subgroup size where the device lets it be demanded."""
+    def _required_subgroup(self, manifest: Manifest, words: Any, stage: Any) -> Any:
+        """Demand the kernel's subgroup size where the device lets it be demanded, and full
+        subgroups where the module's own workgroup size lets those be demanded."""
         physical, size = self._logical.physical, manifest.subgroup
         if size is None or not physical.size_control:
             return None
@@ -168,6 +170,17 @@ class PipelineMaker:
             requiredSubgroupSize=size,
         )
         stage.pNext = self._api.ffi.cast("void *", required)
-        if physical.full_subgroups and manifest.workgroup[0] % size == 0:
+        if physical.full_subgroups and _width(words) % size == 0:
             stage.flags = _FULL_SUBGROUPS
         return required
+
+
+def _width(words: Any) -> int:
+    """The x of a module's LocalSize; emitters may lay a workgroup out otherwise than its kernel."""
+    at, count = _HEADER_WORDS, len(words)
+    while at < count:
+        length, code = words[at] >> 16, words[at] & 0xFFFF
+        if code == _EXECUTION_MODE and words[at + 2] == _LOCAL_SIZE:
+            return int(words[at + 3])
+        at += max(length, 1)
+    return 1
