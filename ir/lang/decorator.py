@@ -70,7 +70,8 @@ class KernelFunction:
         self.__module__ = function.__module__
         self.source: Source = read_source(function)
         self.scope = Scope(function)
-        self.fast = _fast(self.source, options.get("fast", ()))
+        fast = options.get("fast", ())
+        self.fast = None if callable(fast) else fast_flags(self.source, self.source.node, fast)
         self.options = _option_nodes(self.source)
         self.constexprs = read_constexprs(self, function)
 
@@ -100,13 +101,14 @@ def kernel(
     *,
     workgroup: Any = (1, 1, 1),
     grid: Any = None,
-    fast: Iterable[str] = (),
+    fast: Iterable[str] | Callable[[], Iterable[str]] = (),
 ) -> Callable[[Callable[..., Any]], KernelFunction]:
     """Make a function into a kernel.
 
     workgroup: a lambda giving the invocations per workgroup from constexprs, one to three ints.
     grid: a lambda giving the workgroups from lengths of buffers, scalars and constexprs.
-    fast: what numerics may give up, of "contract", "reassociate", "approximate".
+    fast: what numerics may give up, of "contract", "reassociate", "approximate"; or a lambda that
+    gives it from constexprs.
     The lambdas are read from the source and never called.
     """
     if callable(workgroup) and not inspect.isfunction(workgroup):
@@ -123,21 +125,22 @@ def device(function: Callable[..., Any]) -> DeviceFunction:
     return DeviceFunction(function)
 
 
-def _fast(source: Source, flags: Iterable[str]) -> tuple[str, ...]:
-    found = (flags,) if isinstance(flags, str) else tuple(flags)
+def fast_flags(source: Source, node: ast.AST, flags: object) -> tuple[str, ...]:
+    """The flags that a kernel declares, sorted. Diagnostic for one that is not known."""
+    found = tuple(flags) if isinstance(flags, Iterable) and not isinstance(flags, str) else (flags,)
     for flag in found:
         if flag not in FAST:
-            _refuse(source, source.node, f"fast knows {', '.join(FAST)}, not {flag!r}")
-    return tuple(sorted(set(found)))
+            _refuse(source, node, f"fast knows {', '.join(FAST)}, not {flag!r}")
+    return tuple(sorted(set(map(str, found))))
 
 
 def _option_nodes(source: Source) -> dict[str, ast.expr]:
-    """The workgroup and grid expressions as the decorator states them."""
+    """The expressions of the options as the decorator states them."""
     found: dict[str, ast.expr] = {}
     for decorator in source.node.decorator_list:
         if isinstance(decorator, ast.Call):
             for keyword in decorator.keywords:
-                if keyword.arg in ("workgroup", "grid"):
+                if keyword.arg in ("workgroup", "grid", "fast"):
                     value = keyword.value
                     found[keyword.arg] = value.body if isinstance(value, ast.Lambda) else value
     return found

@@ -12,7 +12,7 @@ from typing import Any
 from ..core import Kernel, Loc, Region, renumber, walk
 from ..dtypes import DType, i32
 from ..verify import VerifyError, verify
-from .decorator import KernelFunction, _refuse
+from .decorator import KernelFunction, _refuse, fast_flags
 from .diagnostics import Diagnostic, Note
 from .grid import grid_size, workgroup_size
 from .signature import attribute, bind_constexprs, read_params
@@ -72,6 +72,10 @@ def _trace(
     grid = None
     if "grid" in function.options and not _is_none(function.options["grid"]):
         grid = grid_size(t, function.options["grid"])
+    fast = function.fast
+    if fast is None:
+        node = function.options["fast"]
+        fast = fast_flags(function.source, node, t.static(node, "what is fast"))
     t.builder.ops.clear()  # the decorator's expressions leave nothing behind
     t.block(function.source.node.body)
     if not t.dead:
@@ -85,7 +89,7 @@ def _trace(
         index,
         body,
         subgroup,
-        function.fast,
+        fast,
         tuple(message for _, message in t.sites),
         tuple((name, attribute(value)) for name, value in constexprs.items()),
         grid,

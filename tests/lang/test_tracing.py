@@ -154,3 +154,19 @@ two, five = make(2), make(5)
         y = np.arange(4, dtype=np.int32)
         run(kernel, y)
         assert y.tolist() == [0, factor, 2 * factor, 3 * factor]
+
+
+def test_what_is_fast_may_depend_on_constexprs(load):
+    module = load("""
+@kernel(workgroup=lambda: 32, fast=lambda: ("approximate", "contract") if FAST else ())
+def k(x: ReadWrite[f32], *, FAST: bool = False):
+    x[global_id(0)] = exp(x[global_id(0)])
+
+@kernel(workgroup=lambda: 32, fast=lambda: ("wild",))
+def wrong(x: ReadWrite[f32]):
+    x[global_id(0)] = 1.0
+""")
+    assert module.k.trace("exact").fast == ()
+    assert module.k.trace("fast", FAST=True).fast == ("approximate", "contract")
+    with pytest.raises(Diagnostic, match="fast knows approximate, contract, reassociate"):
+        module.wrong.trace("x")
