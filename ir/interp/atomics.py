@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COMBINE: dict[str, np.ufunc] = {
     "add": np.add,
-    "min": np.fmin,  # as np.minimum on integers; a NaN loses
+    "min": np.fmin,  # as np.minimum on integers; a quiet NaN loses (see `_quiet`)
     "max": np.fmax,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
@@ -49,11 +49,20 @@ def _update(machine: Machine, frame: Frame, op: Op, kind: str, operands: tuple[V
     if cells.size:
         _watch(machine, frame, op, memory, cells, chosen)
         with np.errstate(all="ignore"):
+            if kind in ("min", "max") and memory.data.dtype.kind == "f":
+                values[0] = _quiet(values[0])
+                memory.data[cells] = _quiet(memory.data[cells])
             if kind in COMBINE and op.result.id not in machine.used:
                 COMBINE[kind].at(memory.data, cells, values[0])
             else:
                 result[chosen] = _in_turn(memory.data, cells, kind, values)
     frame.values[op.result.id] = result
+
+
+def _quiet(numbers: Array) -> Array:
+    """Every NaN as the quiet one: what np.fmin and np.fmax make of a signaling NaN differs between
+    their vector and their scalar code."""
+    return np.where(np.isnan(numbers), np.array(np.nan, numbers.dtype), numbers)
 
 
 def _watch(

@@ -172,6 +172,21 @@ def test_atomics_happen_one_after_the_other(
         np.testing.assert_array_equal(seen, olds)
 
 
+@pytest.mark.parametrize("used", [True, False])
+@pytest.mark.parametrize("kind", ["min", "max"])
+@pytest.mark.parametrize("cells", [1, 3, 40])
+def test_a_signaling_nan_loses_against_every_number(kind: str, used: bool, cells: int) -> None:
+    use = "  store %2, %3, %7\n" if used else ""
+    params = "x f32 buffer read\nm f32 buffer readwrite\ny f32 buffer write"
+    k = kernel(params, ATOMIC.format(t="f32", kind=kind, cells=cells, use=use))
+    signaling = np.array([0x7F800001], np.uint32).view(np.float32)
+    x = np.repeat(signaling, 64)
+    x[cells : 2 * cells] = 3.0
+    memory, seen = np.repeat(signaling, cells), np.zeros(64, np.float32)
+    run(k, [x, memory, seen], (8, 1, 1))
+    assert memory[: 64 - cells].tolist() == [3.0] * min(cells, 64 - cells)
+
+
 @pytest.mark.parametrize("cells", [1, 20])
 def test_compare_exchange_lets_the_first_win_and_compares_bits(cells: int) -> None:
     k = kernel(
