@@ -17,40 +17,59 @@ from ..ir.lang import (
     group_id,
     i32,
     kernel,
+    load_vector,
     local_id,
+    registers,
     static_assert,
     static_range,
     store_vector,
+    vec,
     workgroup_array,
 )
-from .common import load, zeros
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, normal
 
 
 @device
-def through_tile(tile, x, y, rows, cols, T, TILE, ROWS, VEC):
-    """One tile by a workgroup, VEC neighbours an access; VEC divides rows and cols."""
-    lx = local_id(0) * VEC
-    ly = local_id(1)
+def by_elements(tile, x, y, rows, cols, TILE, ROWS):
+    """One tile by a workgroup: rows of x in, columns of `tile` out."""
+    lx = local_id(0)
     left = group_id(0) * TILE
     top = group_id(1) * TILE
     for step in static_range(TILE // ROWS):
-        at = ly + step * ROWS
+        at = local_id(1) + step * ROWS
         if top + at < rows and left + lx < cols:
-            value = load(x, ((top + at) * cols + left + lx) // VEC, VEC)
-            for lane in static_range(VEC):
-                tile[at, lx + lane] = value if VEC == 1 else value[lane]
+            tile[at * (TILE + 1) + lx] = x[(top + at) * cols + left + lx]
     barrier()
     for step in static_range(TILE // ROWS):
-        at = ly + step * ROWS
+        at = local_id(1) + step * ROWS
         if left + at < cols and top + lx < rows:
-            if VEC == 1:
-                y[(left + at) * rows + top + lx] = tile[lx, at]
-            else:
-                value = zeros(T, VEC)
-                for lane in static_range(VEC):
-                    value[lane] = tile[lx + lane, at]
-                store_vector(y, ((left + at) * rows + top + lx) // VEC, value)
+            y[(left + at) * rows + top + lx] = tile[lx * (TILE + 1) + at]
+
+
+@device
+def by_blocks(tile, x, y, rows, cols, T, TILE, ROWS, VEC):
+    """The same in blocks of VEC x VEC, which an invocation turns in registers; VEC divides rows
+    and cols."""
+    lx = local_id(0) * VEC
+    left = group_id(0) * TILE
+    top = group_id(1) * TILE
+    for step in static_range(TILE // VEC // ROWS):
+        at = (local_id(1) + step * ROWS) * VEC
+        if top + at < rows and left + lx < cols:
+            block = registers(vec(T, VEC), VEC, 0)
+            for r in static_range(VEC):
+                block[r] = load_vector(x, ((top + at + r) * cols + left + lx) // VEC, VEC)
+            for c in static_range(VEC):
+                column = block[0]
+                for r in static_range(VEC):
+                    column[r] = block[r][c]
+                store_vector(tile, ((lx + c) * (TILE + VEC) + at) // VEC, column)
+    barrier()
+    for step in static_range(TILE // ROWS):
+        at = local_id(1) + step * ROWS
+        if left + at < cols and top + lx < rows:
+            value = load_vector(tile, (at * (TILE + VEC) + lx) // VEC, VEC)
+            store_vector(y, ((left + at) * rows + top + lx) // VEC, value)
 
 
 @device
@@ -79,12 +98,14 @@ def transpose(
     ROWS: int = 8,
     VEC: int = 1,
 ):
-    """y[c, r] = x[r, c]; x is rows x cols, both row-major. ROWS and VEC divide TILE."""
-    static_assert(TILE % ROWS == 0 and TILE % VEC == 0, "ROWS and VEC divide TILE")
-    # One column of padding keeps the reads along a column in different banks.
-    tile = workgroup_array(T, (TILE, TILE + 1))
-    if VEC == 1 or (rows % VEC == 0 and cols % VEC == 0):
-        through_tile(tile, x, y, rows, cols, T, TILE, ROWS, VEC)
+    """y[c, r] = x[r, c]; x is rows x cols, both row-major. ROWS * VEC divides TILE."""
+    static_assert(TILE % (ROWS * VEC) == 0, "ROWS * VEC divides TILE")
+    # Padding keeps what is read or written along a column in different banks.
+    tile = workgroup_array(T, TILE * (TILE + VEC))
+    if VEC == 1:
+        by_elements(tile, x, y, rows, cols, TILE, ROWS)
+    elif rows % VEC == 0 and cols % VEC == 0:
+        by_blocks(tile, x, y, rows, cols, T, TILE, ROWS, VEC)
     else:
         one_by_one(x, y, rows, cols, TILE, ROWS, VEC)
 
