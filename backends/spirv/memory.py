@@ -102,9 +102,10 @@ class Memories:
             shapes = shapes | {1}
         aliased = param.may_alias or len(shapes) > 1
         found = [Deco.ALIASED if aliased else Deco.RESTRICT]
-        if param.access is Access.READ:
+        # By use as well: what is narrower than storage is read to be written.
+        if param.access is Access.READ and not use.writes:
             found.append(Deco.NON_WRITABLE)
-        elif param.access is Access.WRITE:
+        elif param.access is Access.WRITE and not use.reads:
             found.append(Deco.NON_READABLE)
         shared = param.may_alias or (use.reads and use.writes)
         if shared and param.access is not Access.READ and (usage.ordered or usage.device_fence):

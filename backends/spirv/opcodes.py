@@ -129,7 +129,6 @@ class Op:
     ATOMIC_AND: Final = 240
     ATOMIC_OR: Final = 241
     ATOMIC_XOR: Final = 242
-    PHI: Final = 245
     LOOP_MERGE: Final = 246
     SELECTION_MERGE: Final = 247
     LABEL: Final = 248

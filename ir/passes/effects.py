@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..core import Kernel, Op, Region
-from ..dtypes import MemType, Space, Type
+from ..dtypes import Type
 from ..ops import ROWS, Effect
 
 # Ops without regions that DCE, CSE and motion may treat as plain values.
@@ -208,8 +208,3 @@ class Aliasing:
     def written(self, writes: frozenset[int]) -> frozenset[int]:
         """The same for a set of written memory values."""
         return writes | self.shared if writes & self.shared else writes
-
-
-def synced(t: MemType) -> bool:
-    """Whether other invocations may have written this memory when a barrier is passed."""
-    return t.space is not Space.PRIVATE
