@@ -26,6 +26,8 @@ PURE = Row("nounwind willreturn memory(none)", placed=False)
 # Other lanes see a value, not memory.
 WARP = Row("convergent nounwind memory(argmem: readwrite, inaccessiblemem: readwrite)")
 BLOCK = Row("convergent nounwind")
+COPY = Row("nounwind memory(argmem: readwrite, inaccessiblemem: readwrite)")
+WAIT = Row("nounwind")
 
 NVVM: dict[str, Row] = {
     "read.ptx.sreg.tid.{x,y,z}": PURE,
@@ -46,6 +48,15 @@ NVVM: dict[str, Row] = {
 
 # Modelled before an emitter uses it.
 AHEAD: dict[str, Row] = {
+    "mma.m16n8k{8,16}.row.col.{f32.f32,bf16}": WARP,
+    "mma.m16n8k{4,8}.row.col.tf32": WARP,
+    "mma.m16n8k{16,32}.row.col.{s8,u8,s8.u8,u8.s8}": WARP,
+    "ldmatrix.sync.aligned.m8n8.{x1,x2,x4}{,.trans}.b16.p3": WARP,
+    "cp.async.ca.shared.global.{4,8,16}{,.s}": COPY,
+    "cp.async.cg.shared.global.16{,.s}": COPY,
+    "cp.async.commit.group": WAIT,
+    "cp.async.wait.{group,all}": WAIT,
+    "bar.warp.sync": BLOCK,
     "read.ptx.sreg.ntid.{x,y,z}": PURE,
     "read.ptx.sreg.laneid": PURE,
     "barrier.cta.sync.aligned.count": BLOCK,

@@ -90,6 +90,7 @@ void start_block(const void *params) {
       mprotect(t->stack, 4096, PROT_NONE);
       t->stack = (char *)t->stack + 4096;
     }
+    forget_copies(t);
     *t = (Thread){.stack = t->stack, .linear = n};
     t->tid[0] = n % block_size[0], t->tid[1] = n / block_size[0] % block_size[1];
     t->tid[2] = n / block_size[0] / block_size[1];

@@ -74,6 +74,7 @@ void fail(uint32_t site, const char *format, ...)
 /* warp.c: the lanes of a mask meet at an op, and the last to come does the work of all of them.
    given: by lane, what each brought, results included. */
 void clear_barriers(void);
+void forget_copies(Thread *t); /* async.c */
 void meet(uint32_t site, uint32_t mask, void *given, void (*work)(void **given, uint32_t mask));
 
 /* memory.c */

@@ -58,6 +58,9 @@ API void nv_barrier_cta_sync_aligned_count(uint32_t site, uint32_t id, uint32_t 
   arrive(site, id, count);
 }
 
+static void nothing(void **given, uint32_t mask) { (void)given, (void)mask; }
+API void nv_bar_warp_sync(uint32_t site, uint32_t mask) { meet(site, mask, &mask, nothing); }
+
 /* shfl: result of a lane = value of lane j, or its own where j is outside of its segment */
 
 typedef struct { uint32_t value, operand, clamp, mode, result, lane, site; } Shuffle;
@@ -79,6 +82,7 @@ static void shuffle(void **given, uint32_t mask) {
     s->result = values[j];
   }
 }
+/* Floats travel as their bits. */
 #define SHUFFLE(name, mode)                                                                    \
   API uint32_t nv_shfl_sync_##name##_i32(uint32_t site, uint32_t mask, uint32_t value,         \
                                          uint32_t operand, uint32_t clamp) {                   \

@@ -1,0 +1,155 @@
+"""Products of matrices, `ldmatrix` and asynchronous copies of the model do what NVIDIA's do.
+
+Layouts are written here as PTX's documents draw them, element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ptx_model.host import Model
+from warp_texts import LANES, copies, ldmatrix, mma, one_warp
+
+# Intrinsic, LLVM type of a register of A and B, registers of both, K, element, accumulator.
+FLOATS = [
+    ("m16n8k8.row.col.f32.f32", "<2 x half>", 3, 8, "f16"),
+    ("m16n8k16.row.col.f32.f32", "<2 x half>", 6, 16, "f16"),
+    ("m16n8k8.row.col.bf16", "i32", 3, 8, "bf16"),
+    ("m16n8k16.row.col.bf16", "i32", 6, 16, "bf16"),
+    ("m16n8k4.row.col.tf32", "i32", 3, 4, "tf32"),
+    ("m16n8k8.row.col.tf32", "i32", 6, 8, "tf32"),
+]
+WHOLE = [
+    (f"m16n8k{k}.row.col.{kinds}", "i32", count, k, kinds)
+    for k, count in ((16, 3), (32, 6))
+    for kinds in ("s8", "u8", "s8.u8", "u8.s8")
+]
+
+
+@pytest.fixture(autouse=True)
+def gcc(require: Callable[..., None]) -> None:
+    require("gcc")
+
+
+def stored(values: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers in the form of an operand, and what that form holds."""
+    if kind == "f16":
+        return values.astype(np.float16).view(np.uint16), values.astype(np.float16)
+    words = values.astype(np.float32).view(np.uint32)
+    if kind == "bf16":
+        high = (words >> 16).astype(np.uint16)
+        return high, (high.astype(np.uint32) << 16).view(np.float32)
+    words = words & np.uint32(0xFFFFE000) if kind == "tf32" else words
+    return words, words.view(np.float32)
+
+
+def registers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A (16 x K) and B (K x 8) as the registers of each lane, (registers, 32)."""
+    wide = 4 // a.itemsize
+    rows = []
+    for part in range(a.shape[1] // (4 * wide)):
+        for low in (0, 8):
+            rows.append([(low + n // 4, part * 4 * wide + n % 4 * wide) for n in range(LANES)])
+    found = [[a[r, k : k + wide].copy().view(np.uint32)[0] for r, k in row] for row in rows]
+    for part in range(b.shape[0] // (4 * wide)):
+        begin = part * 4 * wide
+        found.append(
+            [
+                b[begin + n % 4 * wide : begin + n % 4 * wide + wide, n // 4]
+                .copy()
+                .view(np.uint32)[0]
+                for n in range(LANES)
+            ]
+        )
+    return np.array(found, np.uint32)
+
+
+def accumulators(c: np.ndarray) -> np.ndarray:
+    """C (16 x 8) as its four registers."""
+    places = [[(n // 4 + 8 * (i // 2), n % 4 * 2 + i % 2) for n in range(LANES)] for i in range(4)]
+    return np.array([[c[r, k] for r, k in row] for row in places])
+
+
+def product_of(
+    row: tuple[str, str, int, int, str], accumulator: str, x: np.ndarray, seed: int
+) -> np.ndarray:
+    name, operand, count, _, _ = row
+    y = np.zeros(4 * LANES, np.int32)
+    model = Model(one_warp(), edit=mma(name, operand, count, accumulator))
+    model.run([x.view(np.int32).reshape(-1), y], (1, 1, 1), seed=seed)
+    return y.reshape(4, LANES)
+
+
+@pytest.mark.parametrize("row", FLOATS, ids=lambda row: row[0])
+def test_products_of_floats(row: tuple, rng: np.random.Generator) -> None:
+    _, _, _, depth, kind = row
+    a, a_value = stored(rng.standard_normal((16, depth)), kind)
+    b, b_value = stored(rng.standard_normal((depth, 8)), kind)
+    c = rng.standard_normal((16, 8)).astype(np.float32)
+    x = np.concatenate([registers(a, b), accumulators(c).view(np.uint32)])
+    got = product_of(row, "float", x, int(rng.integers(1 << 32))).view(np.float32)
+    a64, b64 = a_value.astype(np.float64), b_value.astype(np.float64)
+    wanted = accumulators(a64 @ b64 + c)
+    bound = accumulators(np.abs(a64) @ np.abs(b64) + np.abs(c)) * (depth + 1) * 2.0**-23
+    assert (np.abs(got - wanted) <= bound).all()
+    assert (got != 0).all()
+
+
+@pytest.mark.parametrize("row", WHOLE, ids=lambda row: row[0])
+def test_products_of_integers(row: tuple, rng: np.random.Generator) -> None:
+    _, _, _, depth, kinds = row
+    signs = (kinds.split(".") * 2)[:2]
+    types = [np.int8 if s == "s8" else np.uint8 for s in signs]
+    a = rng.integers(0, 256, (16, depth), np.uint8).view(types[0])
+    b = rng.integers(0, 256, (depth, 8), np.uint8).view(types[1])
+    c = rng.integers(-(2**31), 2**31, (16, 8)).astype(np.int32)
+    x = np.concatenate([registers(a, b), accumulators(c).view(np.uint32)])
+    got = product_of(row, "i32", x, int(rng.integers(1 << 32)))
+    wanted = (a.astype(np.int64) @ b.astype(np.int64) + c).astype(np.int32)  # wraps
+    assert np.array_equal(got, accumulators(wanted))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_ldmatrix_gives_each_lane_its_elements(
+    count: int, transposed: bool, rng: np.random.Generator
+) -> None:
+    tile = rng.integers(0, 1 << 32, 512, np.uint64).astype(np.uint32)
+    rows = rng.permutation(128)[:LANES].astype(np.uint32)
+    y = np.zeros(4 * LANES, np.int32)
+    x = np.concatenate([tile, rows]).view(np.int32)
+    Model(one_warp(), edit=ldmatrix(count, transposed)).run([x, y], (1, 1, 1))
+    got = y.view(np.uint16).reshape(4, LANES, 2)
+    halves = tile.view(np.uint16).reshape(128, 8)
+    for m in range(count):
+        matrix = halves[rows[8 * m : 8 * m + 8]]
+        matrix = matrix.T if transposed else matrix
+        assert np.array_equal(got[m].reshape(8, 8), matrix)
+
+
+def copied(edit: Callable[[str], str], x: np.ndarray, seed: int) -> np.ndarray:
+    """By copy and lane, the four words."""
+    y = np.zeros(8 * LANES, np.int32)
+    Model(one_warp(), edit=edit).run([x, y], (1, 1, 1), seed=seed)
+    return y.reshape(2, 4, LANES).transpose(0, 2, 1).reshape(2, -1)
+
+
+def test_asynchronous_copies_come_with_the_wait_and_not_before(rng: np.random.Generator) -> None:
+    x = rng.integers(0, 1 << 31, 256).astype(np.int32)
+    for seed in range(5):
+        assert np.array_equal(copied(copies(early=False), x, seed).reshape(-1), x)
+        assert not (copied(copies(early=True), x, seed).reshape(-1) == x).any()
+        first, second = copied(copies(early=False, left=1), x, seed)
+        assert np.array_equal(first, x[:128])
+        assert not (second == x[128:]).any()
+
+
+def test_the_rest_of_a_copy_that_is_given_less_is_zero(rng: np.random.Generator) -> None:
+    x = rng.integers(1, 1 << 31, 256).astype(np.int32)
+    for given in (0, 4, 12):
+        _, second = copied(copies(early=False, given=given), x, 1)
+        wanted = x[128:].reshape(LANES, 4) * (np.arange(4) < given // 4)
+        assert np.array_equal(second.reshape(LANES, 4), wanted)
