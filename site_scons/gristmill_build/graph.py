@@ -12,7 +12,7 @@ from typing import Any
 from gristmill.store.files import sweep, write_atomic
 
 from .config import MADE_FROM, Config
-from .options import Choice
+from .options import Choice, UsageError
 from .plan import Compile, Plan, Replay, Trace, plan
 from .sources import module_sources
 
@@ -20,8 +20,21 @@ from .sources import module_sources
 TRACERS = (f"python {sys.version_info[0]}.{sys.version_info[1]}", f"numpy {version('numpy')}")
 
 
-def prepare_output(folder: Path, leave_alone: bool) -> None:
-    """Find out before anything is built whether results can be written. WriteError if not."""
+# Folders of the project that no build writes to.
+SOURCES = (
+    *("backends", "benchmarks", "cli", "configs", "docs", "examples", "ir", "kernels", "models"),
+    *("planner", "runtime", "shared", "site_scons", "src", "store", "tests", ".ci", ".git"),
+)
+
+
+def prepare_output(root: Path, out: str, leave_alone: bool) -> None:
+    """Find out before anything is built whether results can be written: UsageError where sources
+    lie, which a build must not write among nor `-c` remove, WriteError where it cannot be."""
+    folder = root / out
+    place, home = folder.resolve(), root.resolve()
+    top = place.relative_to(home).parts[:1] if place.is_relative_to(home) else ()
+    if home.is_relative_to(place) or top in [(name,) for name in SOURCES]:
+        raise UsageError(f"out={out} is where sources lie; name a folder of its own")
     if leave_alone:
         return
     probe = folder / f".writable.{os.getpid()}"

@@ -59,6 +59,9 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
     for name in arguments:
         if name not in OPTIONS:
             raise UsageError(f"unknown option {name!r}{nearest(name, OPTIONS)}")
+    for name in ("target", "arch", "kernel", "out"):
+        if name in arguments and not _words(arguments[name]):
+            raise UsageError(f"{name}= names nothing; leave it out, or give {OPTIONS[name].values}")
     said = {name: arguments.get(name, option.default) for name, option in OPTIONS.items()}
     return Choice(
         _targets(said["target"], said["arch"], config.targets),

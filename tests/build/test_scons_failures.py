@@ -183,6 +183,8 @@ def test_the_output_is_checked_but_not_made_by_a_dry_run(project: Project) -> No
         (["arch=secnd"], "unknown architecture arch=secnd; did you mean 'second'?"),
         (["kernel=sclae"], "unknown kernel=sclae; did you mean 'scale'?"),
         (["checks=onn"], "unknown value checks=onn; did you mean 'on'?"),
+        (["kernel="], "kernel= names nothing; leave it out, or give KERNEL,..."),
+        (["target= ,"], "target= names nothing"),
         (["tets"], "nothing to build called 'tets'; did you mean 'test'?"),
     ],
 )
@@ -193,6 +195,20 @@ def test_a_misspelt_word_is_refused_with_the_nearest_right_one(
     assert run.status == 2
     assert said in run.err
     assert len(run.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("out", ["kernels", ".", "..", "/", "configs/kernels", "x/../kernels/y"])
+@pytest.mark.parametrize("job", [[], ["-c"]])
+def test_a_folder_of_sources_is_no_place_for_artifacts(
+    project: Project, out: str, job: list[str]
+) -> None:
+    before = sorted(p for p in project.root.rglob("*"))
+    run = project.scons(f"out={out}", *job)
+    assert run.status == 2
+    assert f"out={out} is where sources lie" in run.err
+    assert len(run.err.strip().splitlines()) == 1
+    after = sorted(p for p in project.root.rglob("*") if "__pycache__" not in p.parts)
+    assert after == [p for p in before if "__pycache__" not in p.parts]
 
 
 @pytest.mark.parametrize(
