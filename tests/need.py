@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-DEVICES = ("cpu", "vulkan", "null", "interp")
+DEVICES = ("cpu", "cuda", "vulkan", "null", "interp")
 
 
 def _device(name: str) -> str | None:
@@ -59,6 +59,16 @@ def _assembler(name: str) -> str | None:
     return None if found else f"neither nvidia's package nor PATH has {name}"
 
 
+def _llvm_programs() -> str | None:
+    from gristmill.backends.llvm import external
+
+    try:
+        external.program("opt"), external.program("llc")
+    except external.LlvmError as error:
+        return str(error)
+    return None
+
+
 @functools.cache
 def missing(name: str) -> str | None:
     """Why `name` cannot be used on this machine; None where it can."""
@@ -70,6 +80,8 @@ def missing(name: str) -> str | None:
         return _qemu()
     if name in ("ptxas", "nvjitlink"):
         return _assembler(name)
+    if name == "llc":
+        return _llvm_programs()
     if tool(name) or importlib.util.find_spec(name):
         return None
     return f"neither a program nor a Python module is called {name}"

@@ -43,7 +43,7 @@ static Stream *streams, legacy;
 static long counts[8], launches, clock_now;
 enum { ALLOCATIONS, PINNED, STREAMS, EVENTS, MODULES, GRAPHS, EXECS, POOLS };
 static char misuse[512];
-static size_t used_bytes;
+static size_t used_bytes, reserved_bytes; /* of the pool; what it keeps others cannot have */
 static long options[16];
 /* what `fake_set` sets; *_AFTER count kernels from now, -1 is never */
 enum { STEP, STICKY, STICKY_AFTER, HANG_AFTER, FAIL_ALLOC, FAIL_LOAD, MEMORY, POOLS_THERE, DRIVER,
@@ -68,7 +68,7 @@ API void fake_reset(void) {
   memset(options, 0, sizeof options);
   memset(counts, 0, sizeof counts);
   memset(contexts, 0, sizeof contexts);
-  misuse[0] = 0, streams = NULL, launches = 0, used_bytes = 0, memories = NULL, depth = 0;
+  misuse[0] = 0, streams = NULL, launches = 0, used_bytes = reserved_bytes = 0, memories = NULL, depth = 0;
 }
 
 static void note(const char *format, ...) {
@@ -99,6 +99,7 @@ static Memory *find(Ptr at, size_t n) {
 
 static int take(Ptr *out, size_t n) {
   if (option(FAIL_ALLOC) || used_bytes + n > (size_t)option(MEMORY)) return OOM;
+  if (reserved_bytes < used_bytes + n) reserved_bytes = used_bytes + n;
   Memory *m = calloc(1, sizeof *m);
   m->base = (Ptr)aligned_alloc(512, (n + 511) / 512 * 512);
   memset((void *)m->base, 0xCD, n);
@@ -340,7 +341,7 @@ API int cuEventElapsedTime(float *out, Event *a, Event *b) {
 
 API int cuMemGetInfo(size_t *free_, size_t *total) {
   ENTER
-  *total = (size_t)option(MEMORY), *free_ = *total - used_bytes;
+  *total = (size_t)option(MEMORY), *free_ = *total - reserved_bytes;
   LEAVE
 }
 API int cuMemAlloc(Ptr *out, size_t n) { ENTER status = take(out, n); LEAVE }
@@ -357,8 +358,14 @@ API int cuMemPoolSetAttribute(void *p, int which, const uint64_t *value) {
   if (which != 4 || *value != 1u << 30) note("release threshold %lu", *value);
   return OK;
 }
-API int cuMemPoolGetAttribute(void *p, int which, uint64_t *value) { *value = 0; return OK; }
-API int cuMemPoolTrimTo(void *p, size_t keep) { return OK; }
+API int cuMemPoolGetAttribute(void *p, int which, uint64_t *value) {
+  *value = which == 5 ? reserved_bytes : used_bytes; /* 7: in use */
+  return OK;
+}
+API int cuMemPoolTrimTo(void *p, size_t keep) {
+  if (reserved_bytes > keep) reserved_bytes = keep > used_bytes ? keep : used_bytes;
+  return OK;
+}
 API int cuMemAllocFromPoolAsync(Ptr *out, size_t n, void *pool, void *s) {
   ENTER
   status = take(out, n);

@@ -125,6 +125,20 @@ def test_an_allocation_over_free_memory_is_refused_before_the_driver_is_asked(
         del held
 
 
+def test_memory_that_was_freed_is_counted_and_handed_back(
+    fake: FakeDriver, device: runtime.Device
+) -> None:
+    budget = device.memory().budget
+    large = [device.allocate(600 << 20, "u8") for _ in range(2)]
+    del large
+    assert device.memory().budget == budget  # what the pool keeps can be had
+    device.synchronize()
+    free = device._heap._api.call  # type: ignore[attr-defined]
+    with device._context:  # type: ignore[attr-defined]
+        rest, total = free("cuMemGetInfo")
+    assert total - rest <= (1 << 30) + (1 << 20)  # and others have what is beyond the pool's share
+
+
 def test_the_driver_out_of_memory_is_typed_too(device: runtime.Device, fake: FakeDriver) -> None:
     fake.set(fail_alloc=1)
     with pytest.raises(runtime.OutOfMemory) as caught:

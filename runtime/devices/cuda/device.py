@@ -111,6 +111,8 @@ class CudaDevice(HasContext, Device):
         return recording
 
     def _replay(self, handle: CudaRecording) -> None:
+        if handle.exec is None:
+            return
         self._queue.busy = handle.replayed = True
         if handle.sited:
             self._map.dirty = True
@@ -138,6 +140,7 @@ class CudaDevice(HasContext, Device):
         self._map.copy_out(self._faults.words)
         self._queue.wait(timeout)
         self._shared.part()
+        self._heap.trim()
 
     @current
     def _take_faults(self, words: int) -> Words:

@@ -22,7 +22,8 @@ ABREAST = 8  # launches that may overlap
 
 
 class CudaRecording:
-    """An executable graph. sited: a launch of it has fault sites. replayed: at least once."""
+    """An executable graph. exec: None without launches. sited: a launch of it has fault sites.
+    replayed: at least once."""
 
     def __init__(
         self, api: Api, queue: Queue, faults: int, commands: Sequence[Command], timed: bool
@@ -37,9 +38,10 @@ class CudaRecording:
         self.exec: Any = None
         try:
             self._build(timed)
-            self.exec = api.call("cuGraphInstantiate", self._graph, 0)
-            api.call("cuGraphUpload", self.exec, queue.stream)
-            queue.busy = True
+            if self._nodes:
+                self.exec = api.call("cuGraphInstantiate", self._graph, 0)
+                api.call("cuGraphUpload", self.exec, queue.stream)
+                queue.busy = True
         except BaseException:
             self.close()
             raise

@@ -33,6 +33,8 @@ class Heap:
     def __init__(self, api: Api, ordinal: int, device: Any, queue: Queue) -> None:
         self._api, self._queue = api, queue
         self._live: set[CudaMemory] = set()
+        self._held = 0  # bytes of the pool that are in use, by the stream's order
+        self._trim = False  # the pool may keep more than its share
         self.pool: Any = None
         if attribute(api, device, "MEMORY_POOLS_SUPPORTED"):
             self.pool = self._make_pool(ordinal)
@@ -45,6 +47,7 @@ class Heap:
             if error.code != OUT_OF_MEMORY:
                 raise
             raise OutOfMemory(nbytes, self.free(), where) from error
+        self._held += nbytes
         memory = CudaMemory(address, nbytes)
         self._live.add(memory)
         return memory
@@ -52,22 +55,27 @@ class Heap:
     def release(self, memory: CudaMemory) -> None:
         """Give back after all submitted work."""
         self._live.discard(memory)
+        self._held -= memory.nbytes
         if self.pool is None:
             self._queue.wait(self._queue.timeout)
             self._api.call("cuMemFree", memory.address)
         else:
             self._api.call("cuMemFreeAsync", memory.address, self._queue.stream)
             self._queue.busy = True
+            self._trim = True
+
+    def trim(self) -> None:
+        """Hand what the pool keeps beyond its share to everybody else. The driver does so by itself
+        in waits of its own only, which this device never calls."""
+        if self._trim:
+            if self._reserved() > self._held + KEPT_BYTES:
+                self._api.call("cuMemPoolTrimTo", self.pool, self._held + KEPT_BYTES)
+            self._trim = self._reserved() > self._held + KEPT_BYTES
 
     def free(self) -> int:
         """Bytes that can be had: what the driver says plus what the pool keeps unused."""
         free, _ = self._api.call("cuMemGetInfo")
-        return int(free) + self._unused()
-
-    def total(self) -> int:
-        """Bytes of the device."""
-        _, total = self._api.call("cuMemGetInfo")
-        return int(total)
+        return int(free) + max(0, self._reserved() - self._held)
 
     def close(self) -> None:
         """No work is pending."""
@@ -92,17 +100,11 @@ class Heap:
         self._api.call("cuMemPoolTrimTo", self.pool, 0)
         return int(self._api.call(*take))
 
-    def _unused(self) -> int:
+    def _reserved(self) -> int:
         if self.pool is None:
             return 0
-        names = self._api.drv.CUmemPool_attribute
-        reserved = self._api.call(
-            "cuMemPoolGetAttribute", self.pool, names.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
-        )
-        used = self._api.call(
-            "cuMemPoolGetAttribute", self.pool, names.CU_MEMPOOL_ATTR_USED_MEM_CURRENT
-        )
-        return max(0, int(reserved) - int(used))
+        which = self._api.drv.CUmemPool_attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+        return int(self._api.call("cuMemPoolGetAttribute", self.pool, which))
 
     def _make_pool(self, ordinal: int) -> Any:
         drv = self._api.drv
