@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from .errors import CANNOT, CommandError
 
 
+WORDS = ("king", "paris", "piano", "seven")  # that the demo looks up
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(
@@ -45,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--seconds", type=_seconds, default=1.0, help="time for each row")
 
     demo = commands.add_parser("demo", help="nearest words in a real embedding table")
-    demo.add_argument("words", nargs="+", help="words to look up")
+    demo.add_argument("words", nargs="*", default=WORDS, help="words to look up")
     demo.add_argument("--device", help="a device by name (else the best one)")
     demo.add_argument("--count", type=_natural, default=8, help="neighbours to show")
     _bundle(demo)

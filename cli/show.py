@@ -8,8 +8,10 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from .. import runtime
+from ..ir.abi import GRID_OPS
 from ..store.manifest import Manifest
 from .errors import CommandError
 from .table import table
@@ -79,7 +81,7 @@ def describe(manifest: Manifest) -> str:
         for p in manifest.params
     ]
     constexprs = [f"{name}={value}" for name, value in sorted(manifest.constexprs.items())]
-    facts = [f"{name}={value}" for name, value in sorted(manifest.facts.items())]
+    facts = [f"{name}={written(value)}" for name, value in sorted(manifest.facts.items())]
     rows = [
         ["kernel", f"{manifest.kernel} {manifest.specialization}"],
         ["target", manifest.target],
@@ -89,7 +91,7 @@ def describe(manifest: Manifest) -> str:
         ["workgroup", " x ".join(map(str, manifest.workgroup))],
         ["subgroup", str(manifest.subgroup or "any")],
         ["index", manifest.index],
-        ["grid", str(manifest.grid) if manifest.grid else "stated at launch"],
+        ["grid", " x ".join(map(written, manifest.grid)) if manifest.grid else "stated at launch"],
         ["needs", ", ".join(manifest.requires) or "nothing"],
         ["memory", f"workgroup {manifest.shared_bytes}, scratch {manifest.scratch_bytes} bytes"],
         ["checks", "on" if manifest.checks else "off"],
@@ -100,6 +102,32 @@ def describe(manifest: Manifest) -> str:
         ["key", manifest.key],
     ]
     return table(rows)
+
+
+_INFIX = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "floordiv": ("//", 2)}
+
+
+def written(value: Any, inside: int = 0) -> str:
+    """An expression of `ir.abi.evaluate` as a kernel's source has it; anything else as it is.
+
+    inside: how tightly the operator around it binds.
+    """
+    match value:
+        case ["count", str(name)]:
+            return f"len({name})"
+        case ["scalar", str(name)]:
+            return name
+        case ["grid", int(d)]:
+            return f"num_groups({d})"
+        case [str(op), a, b] if op in GRID_OPS:
+            if op not in _INFIX:
+                return f"{op}({written(a)}, {written(b)})"
+            sign, tight = _INFIX[op]
+            if op == "add" and isinstance(b, int) and b < 0:
+                sign, b = "-", -b
+            text = f"{written(a, tight)} {sign} {written(b, tight + 1)}"
+            return f"({text})" if tight < inside else text
+    return str(value)
 
 
 def disassembly(path: Path) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gristmill.cli.check import Result, _closing
-from gristmill.cli.main import main
+from gristmill.cli.main import main, parser
+from gristmill.cli.show import describe, written
 from gristmill.cli.table import milliseconds, table
 from gristmill.store.bundle import Entry, write_bundle
 from gristmill.store.manifest import Manifest, ParamInfo
@@ -75,6 +78,34 @@ def test_inspect_shows_manifest_and_code(bundle: Path, capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert "x: f32 buffer read" in out
     assert IR.strip() in out
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (3, "3"),
+        (("ceil_div", ("count", "y"), 256), "ceil_div(len(y), 256)"),
+        (("mul", ("add", ("scalar", "n"), -1), 4), "(n - 1) * 4"),
+        (("sub", ("count", "x"), ("sub", 7, ("scalar", "n"))), "len(x) - (7 - n)"),
+        (["floordiv", ["mul", ["grid", 0], 8], ["max", 1, ["scalar", "n"]]],
+         "num_groups(0) * 8 // max(1, n)"),
+        (("floordiv", 8, ("mul", 2, ("scalar", "n"))), "8 // (2 * n)"),
+        ("7.0", "7.0"),
+    ],
+)  # fmt: skip
+def test_inspect_writes_expressions_as_a_kernel_does(expression: Any, text: str) -> None:
+    assert written(expression) == text
+
+
+def test_inspect_shows_the_grid_as_an_expression() -> None:
+    grid = (("ceil_div", ("count", "y"), 256), ("scalar", "n"), 1)
+    text = describe(dataclasses.replace(MANIFEST, grid=grid))
+    assert "ceil_div(len(y), 256) x n x 1" in text
+
+
+def test_a_demo_without_words_looks_up_the_usual_ones() -> None:
+    assert parser().parse_args(["demo"]).words == ("king", "paris", "piano", "seven")
+    assert parser().parse_args(["demo", "a", "b"]).words == ["a", "b"]
 
 
 def test_inspect_as_json_is_the_manifest(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
