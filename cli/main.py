@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from .errors import CANNOT, CommandError
 
-
 WORDS = ("king", "paris", "piano", "seven")  # that the demo looks up
 
 
