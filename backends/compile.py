@@ -43,9 +43,11 @@ class CompileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a build may choose. checks: bounds-check every access (DESIGN: Faults)."""
+    """What a build may choose. checks: bounds-check every access (DESIGN: Faults). llvm: how LLVM
+    is reached, `llvmlite` or the programs of `llc`; the bytes are the same."""
 
     checks: bool = False
+    llvm: str = "llvmlite"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     kernel = prepare(kernel, options)
     text, scratch = write(kernel, level)
     try:
-        blob = link(toolchain.emit_object(text, level.machine), exports=(kernel.name,))
+        code = toolchain.emit_object(text, level.machine, options.llvm)
+        blob = link(code, exports=(kernel.name,))
     except (LinkError, toolchain.LlvmError) as error:
         raise CompileError(kernel.name, f"cpu-{arch}", str(error)) from error
     return Emitted(

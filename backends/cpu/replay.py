@@ -123,11 +123,15 @@ def write_replay(arch: Arch) -> str:
     return loop + declaration
 
 
-def replay_artifact(arch: str, key: str = "") -> tuple[bytes, Manifest]:
-    """The replay loop for an architecture, with its manifest. Runs LLVM: call it in a worker."""
+def replay_artifact(arch: str, key: str = "", llvm: str = "llvmlite") -> tuple[bytes, Manifest]:
+    """The replay loop for an architecture, with its manifest. Runs LLVM: call it in a worker.
+
+    llvm: how LLVM is reached (`compile.Options`).
+    """
     level = find_arch(abi.KERNEL, arch)
     try:
-        blob = link(toolchain.emit_object(write_replay(level), level.machine), exports=(abi.ENTRY,))
+        code = toolchain.emit_object(write_replay(level), level.machine, llvm)
+        blob = link(code, exports=(abi.ENTRY,))
     except (LinkError, toolchain.LlvmError) as error:
         raise CompileError(abi.KERNEL, f"cpu-{arch}", str(error)) from error
     manifest = Manifest(

@@ -5,43 +5,30 @@ Runs in a worker process of `backends.pool`: a fatal error of LLVM ends the proc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-# The LLVM that the supported line of llvmlite (configs/toolchain.yaml) carries. Keys hold the
-# package's version alone, so a package that was built with another LLVM is refused.
-LLVM_VERSION = (22, 1)
+from . import external
+from .machine import LLVM_VERSION, LlvmError, Machine
+
+__all__ = ["LLVM_VERSION", "LlvmError", "Machine", "emit_assembly", "emit_object", "versions"]
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What code is generated for. cpu: a fixed level name, never that of the build machine.
-
-    speed: the level of the pass pipeline. opt: that of the code generator.
-    """
-
-    triple: str
-    cpu: str
-    features: str = ""
-    speed: int = 1
-    opt: int = 2
-    reloc: str = "pic"
-    codemodel: str = "small"
+def emit_object(ir: str, machine: Machine, route: str = "llvmlite") -> bytes:
+    """Verify, optimise and assemble a module. route: one of `machine.ROUTES`; equal bytes in the
+    sections of both."""
+    if route == "llc":
+        return external.emit(ir, machine, "obj")
+    blob: bytes = _compile(ir, machine, lambda target, module: target.emit_object(module))
+    return blob
 
 
-class LlvmError(Exception):
-    """IR that LLVM does not accept, which is a bug of an emitter, or an LLVM of another version."""
-
-
-def emit_object(ir: str, machine: Machine) -> bytes:
-    """Verify, optimise and assemble a module."""
-    return _compile(ir, machine, lambda target, module: target.emit_object(module))
-
-
-def emit_assembly(ir: str, machine: Machine) -> str:
-    """As `emit_object`, but the assembly text, for people and tests."""
-    return _compile(ir, machine, lambda target, module: target.emit_assembly(module))
+def emit_assembly(ir: str, machine: Machine, route: str = "llvmlite") -> str:
+    """As `emit_object`, but the assembly text."""
+    if route == "llc":
+        return external.emit(ir, machine, "asm").decode()
+    text: str = _compile(ir, machine, lambda target, module: target.emit_assembly(module))
+    return text
 
 
 def _compile(ir: str, machine: Machine, finish: Any) -> Any:

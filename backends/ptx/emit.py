@@ -42,14 +42,14 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     kernel = prepare(kernel, options)
     text = write(kernel, level)
     try:
-        blob = toolchain.emit_assembly(text, level.machine).encode("ascii")
+        made = toolchain.emit_assembly(text, level.machine, options.llvm)
     except toolchain.LlvmError as error:
         raise CompileError(kernel.name, f"ptx-{arch}", str(error)) from error
     facts: dict[str, object] = {"ptx_isa": level.isa}
     if dynamic := shared.dynamic_bytes(kernel):
         facts["dynamic_shared_bytes"] = dynamic
     return Emitted(
-        blob,
+        made.encode("ascii"),
         kernel.name,
         shared_bytes=shared.shared_bytes(kernel),
         sites=kernel.sites,

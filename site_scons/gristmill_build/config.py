@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gristmill.backends.llvm.machine import ROUTES
 from gristmill.ir.targets import BACKENDS, Target, UnknownTargetError
 
 from .document import ConfigError, Node, nearest, read
@@ -79,17 +80,22 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything under configs/. `tools`: versions of outside packages, by backend."""
+    """Everything under configs/. `tools`: versions of outside packages, by backend. `llvm`: how
+    LLVM is reached where the command line does not say it."""
 
     targets: dict[str, TargetRow]
     kernels: dict[str, KernelRow]
     tools: dict[str, tuple[str, ...]]
+    llvm: str = ROUTES[0]
 
 
 def load(root: Path) -> Config:
     """Read the configuration of the project in `root`. ConfigError says what is wrong where."""
     targets = _targets(read(root / "configs/targets.yaml", "configs/targets.yaml"))
-    tools = _tools(read(root / "configs/toolchain.yaml", "configs/toolchain.yaml"))
+    toolchain = read(root / "configs/toolchain.yaml", "configs/toolchain.yaml").mapping(
+        ["backends", "accepts", "llvm"], ["backends"]
+    )
+    tools = _tools(toolchain)
     kernels: dict[str, KernelRow] = {}
     for path in sorted((root / "configs/kernels").glob("*.yaml")):
         name = path.relative_to(root).as_posix()
@@ -101,7 +107,8 @@ def load(root: Path) -> Config:
         kernels[row.kernel] = row
     if not kernels:
         raise ConfigError("configs/kernels: no kernel is configured (expected *.yaml files)")
-    return Config(targets, kernels, tools)
+    llvm = toolchain["llvm"].choice(ROUTES) if "llvm" in toolchain else ROUTES[0]
+    return Config(targets, kernels, tools, llvm)
 
 
 def _targets(document: Node) -> dict[str, TargetRow]:
@@ -122,9 +129,8 @@ def _targets(document: Node) -> dict[str, TargetRow]:
     return found
 
 
-def _tools(document: Node) -> dict[str, tuple[str, ...]]:
+def _tools(keys: dict[str, Node]) -> dict[str, tuple[str, ...]]:
     """Checks the toolchain and gives `package version` for each backend."""
-    keys = document.mapping(["backends", "accepts"], ["backends"])
     accepts = keys["accepts"].mapping() if "accepts" in keys else {}
     found = {}
     for backend, node in keys["backends"].mapping(BACKENDS).items():

@@ -13,7 +13,7 @@ from gristmill.store.files import sweep, write_atomic
 
 from .config import MADE_FROM, Config
 from .options import Choice, UsageError
-from .plan import Compile, Plan, Replay, Trace, plan
+from .plan import Compile, Plan, Replay, Trace, plan, tools
 from .sources import module_sources
 
 # What executes the modules of kernels: other lines of them may give other constants.
@@ -53,7 +53,7 @@ def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, 
             sources[module] = module_sources(root, module)
         _trace(env, trace, sources[module])
     for step in nodes.compiles:
-        _compile(env, step, config)
+        _compile(env, step, config, choice)
     for loop in nodes.replays:
         _replay(env, loop)
     return _bundle(env, nodes), nodes.size
@@ -75,7 +75,7 @@ def _trace(env: Any, step: Trace, sources: tuple[str, ...]) -> None:
     env.Trace([step.ir, step.locs], [*sources, _value(env, request)])
 
 
-def _compile(env: Any, step: Compile, config: Config) -> None:
+def _compile(env: Any, step: Compile, config: Config, choice: Choice) -> None:
     request = {
         "target": step.target.name,
         "options": step.options,
@@ -90,7 +90,7 @@ def _compile(env: Any, step: Compile, config: Config) -> None:
         request["source"] = {
             "target": f"{source}-{step.target.arch}",
             "compiler": env["WORKSHOP"].compiler(source),
-            "tools": config.tools.get(source, ()),
+            "tools": tools(config, choice, source),
         }
     env.Compile([step.artifact, step.manifest], [step.trace.ir, _value(env, request)])
 
@@ -98,6 +98,7 @@ def _compile(env: Any, step: Compile, config: Config) -> None:
 def _replay(env: Any, step: Replay) -> None:
     request = {
         "target": step.target.name,
+        "options": step.options,
         "compiler": env["WORKSHOP"].compiler(step.target.backend),
         "tools": step.tools,
     }

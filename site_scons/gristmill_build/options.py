@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gristmill.backends.llvm.machine import ROUTES
+
 from .config import Config, KernelRow, TargetRow
 from .document import nearest
 
@@ -32,6 +34,7 @@ OPTIONS: dict[str, Option] = {
     "arch": Option("ARCH,...", "architectures within the targets, also those built on request"),
     "kernel": Option("KERNEL,...", "kernels to build (else all)"),
     "checks": Option("on | off", "check every access against its bounds", "off"),
+    "toolchain": Option("llvmlite | llc", "how LLVM is reached (else as configured)"),
     "out": Option("FOLDER", "where artifacts go", "artifacts"),
     "verbose": Option("1 | 0", "show tracebacks and carets for failures", "0"),
     "words": Option("WORD,...", "what `scons demo` looks up", "king,paris,piano,seven"),
@@ -47,6 +50,7 @@ class Choice:
     targets: tuple[TargetRow, ...]
     kernels: tuple[KernelRow, ...]
     checks: bool
+    llvm: str
     out: str
     verbose: bool
     words: str
@@ -67,6 +71,7 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
         _targets(said["target"], said["arch"], config.targets),
         tuple(config.kernels[name] for name in _kernels(said["kernel"], config)),
         _switch("checks", said["checks"]),
+        _route(said["toolchain"] or config.llvm),
         said["out"] or "artifacts",
         _switch("verbose", said["verbose"]),
         said["words"],
@@ -154,6 +159,12 @@ def _kernels(text: str, config: Config) -> list[str]:
         if name not in config.kernels:
             raise UsageError(f"unknown kernel={name}{nearest(name, config.kernels)}")
     return names
+
+
+def _route(value: str) -> str:
+    if value not in ROUTES:
+        raise UsageError(f"unknown value toolchain={value}{nearest(value, ROUTES)}")
+    return value
 
 
 def _switch(name: str, value: str) -> bool:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from .config import Config, Constexprs, KernelRow, TargetRow
 from .options import Choice
 
+THROUGH_LLVM = ("cpu", "ptx", "cubin")
 # Backends with a module `replay` that makes a target's replay loop.
 REPLAYED = ("cpu",)
 
@@ -59,13 +61,15 @@ class Made:
 class Replay(Made):
     """The loop that replays recordings on a target, as an artifact of its own."""
 
+    options: dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Compile(Made):
     """Kernel IR to an artifact for one target."""
 
     trace: Trace
-    options: dict[str, bool]
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -96,18 +100,39 @@ def plan(choice: Choice, config: Config) -> Plan:
                     compiles.append(
                         Compile(
                             target,
-                            config.tools.get(target.backend, ()),
+                            tools(config, choice, target.backend),
                             stem + (f".{n}" if n else ""),
                             trace,
-                            {"checks": choice.checks},
+                            {"checks": choice.checks, **_route(choice, target.backend)},
                         )
                     )
     replays = tuple(
-        Replay(target, config.tools.get(target.backend, ()), f"{choice.out}/{target.name}/replay")
+        Replay(
+            target,
+            tools(config, choice, target.backend),
+            f"{choice.out}/{target.name}/replay",
+            _route(choice, target.backend),
+        )
         for target in choice.targets
         if target.backend in REPLAYED
     )
     return Plan(tuple(traces.values()), tuple(compiles), replays, f"{choice.out}/bundle.json")
+
+
+def tools(config: Config, choice: Choice, backend: str) -> tuple[str, ...]:
+    """The outside tools of a backend with their versions, by the chosen way to LLVM."""
+    found = config.tools.get(backend, ())
+    if choice.llvm == "llvmlite":
+        return found
+    from gristmill.backends.llvm.external import identity
+
+    return tuple(identity() if tool.startswith("llvmlite ") else tool for tool in found)
+
+
+def _route(choice: Choice, backend: str) -> dict[str, Any]:
+    """The option that says how LLVM is reached, where that is not the usual way."""
+    through = backend in THROUGH_LLVM and choice.llvm != "llvmlite"
+    return {"llvm": choice.llvm} if through else {}
 
 
 def _variants(out: str, row: KernelRow, specialization: str, target: TargetRow) -> Iterator[Trace]:

@@ -265,12 +265,15 @@ def replay(target: Any, source: Any, env: Any) -> None:
     shop: Workshop = env["WORKSHOP"]
     request = json.loads(source[0].get_contents())
     refuse_missing_tools(request["tools"], request["target"])
-    key = compile_key(b"replay loop", request["target"], {}, request["compiler"], request["tools"])
+    options = request["options"]
+    key = compile_key(
+        b"replay loop", request["target"], options, request["compiler"], request["tools"]
+    )
     backend, _, arch = request["target"].partition("-")
 
     def make() -> dict[str, bytes]:
         step = f"gristmill.backends.{backend}.replay:replay_artifact"
-        blob, manifest = shop.run(step, arch, key)
+        blob, manifest = shop.run(step, arch, key, *options.values())
         return {"artifact": blob, "manifest": manifest.to_json().encode()}
 
     outputs = shop.answer(key, OUTPUTS, backend, make)
@@ -284,10 +287,22 @@ def refuse_missing_tools(tools: list[str], target: str) -> None:
             raise StepError(
                 f"{target} needs an assembler: pip install 'gristmill[cubin]', or ptxas on PATH"
             )
+        if tool == "llc missing":
+            raise StepError(f"{target}: {missing_llvm()}")
         if version == "missing":
             raise StepError(
                 f"{target} needs the Python package {name}: pip install 'gristmill[build]'"
             )
+
+
+def missing_llvm() -> str:
+    """What toolchain=llc lacks on this machine."""
+    from gristmill.backends.llvm import external
+
+    try:
+        return " and ".join(external.program(name)[0] for name in ("opt", "llc"))
+    except external.LlvmError as error:
+        return str(error)
 
 
 @guarded

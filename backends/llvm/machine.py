@@ -1,0 +1,30 @@
+"""What LLVM is asked to generate code for, whichever way it is reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# The LLVM that the supported line of llvmlite (configs/toolchain.yaml) carries. Keys hold the
+# package's version alone, so a package that was built with another LLVM is refused.
+LLVM_VERSION = (22, 1)
+ROUTES = ("llvmlite", "llc")  # in the worker's process, or as programs
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What code is generated for. cpu: a fixed level name, never that of the build machine.
+
+    speed: the level of the pass pipeline. opt: that of the code generator.
+    """
+
+    triple: str
+    cpu: str
+    features: str = ""
+    speed: int = 1
+    opt: int = 2
+    reloc: str = "pic"
+    codemodel: str = "small"
+
+
+class LlvmError(Exception):
+    """IR that LLVM does not accept, which is a bug of an emitter, or an LLVM of another version."""

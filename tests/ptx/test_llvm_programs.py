@@ -1,0 +1,47 @@
+"""toolchain=llc: the programs opt and llc give the bytes that llvmlite gives."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from gristmill.backends.compile import Options, compile_kernel
+from gristmill.backends.llvm import external
+from gristmill.backends.llvm.machine import LlvmError
+from gristmill.ir.text import print_kernel
+from ptx_tools import ptx, shipped
+
+
+@pytest.mark.parametrize("name", ["sm_80", pytest.param("sm_90a", marks=pytest.mark.slow)])
+def test_every_shipped_kernel_is_the_same_ptx(name: str, require: Callable[..., None]) -> None:
+    require("llc")
+    for path, kernel in shipped("ptx"):
+        text = print_kernel(kernel)
+        made, _ = compile_kernel(text, f"ptx-{name}", Options(llvm="llc"))
+        assert made.decode() == ptx(kernel, name), path
+
+
+@pytest.mark.parametrize("arch", ["x86-64-v3", "aarch64"])
+def test_cpu_artifacts_are_the_same(arch: str, require: Callable[..., None]) -> None:
+    require("llc")
+    for path, kernel in [*shipped("cpu-x86-64-v3")][::8]:
+        blobs = {
+            compile_kernel(print_kernel(kernel), f"cpu-{arch}", Options(llvm=route))[0]
+            for route in ("llvmlite", "llc")
+        }
+        assert len(blobs) == 1, path
+
+
+def test_programs_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(*args: object, **options: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 0, "Debian LLVM version 21.1.0\n", "")
+
+    monkeypatch.setattr(external.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(external.subprocess, "run", told)
+    external.program.cache_clear()
+    with pytest.raises(LlvmError, match=r"opt of LLVM 22\.1 on PATH; opt-22 is 21\.1\.0"):
+        external.program("opt")
+    assert external.identity() == "llc missing"
+    external.program.cache_clear()
