@@ -1,6 +1,7 @@
-"""How long kernel IR takes to SPIR-V: every kernel of configs/kernels, passes and emission apart.
+"""How long kernel IR takes to SPIR-V or PTX: every kernel of configs/kernels, passes and emission
+(PTX: with LLVM) apart.
 
-    python benchmarks/compile_time.py [--runs 20] [--target spirv-vulkan1.1] [--above MS]
+    python benchmarks/compile_time.py [--runs 20] [--target ptx-sm_80] [--above MS]
 
 Times are CPU milliseconds of a warm process, the best of several runs: so do the build's workers
 run, one kernel after another.
@@ -12,12 +13,11 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gristmill.backends.compile import Options
-from gristmill.backends.spirv.emit import emit_lowered, prepare, split_arch
 from gristmill.backends.trace import trace
 from gristmill.ir.core import Kernel, walk
 from gristmill.ir.text import parse_kernel
@@ -60,19 +60,39 @@ def kernels(target: str) -> Iterator[tuple[str, Kernel]]:
         yield step.stem.partition("/kir/")[2], parse_kernel(text.decode())
 
 
+def stages(target: str) -> tuple[Callable[[Kernel], Kernel], Callable[[Kernel], object]]:
+    """The passes and the emission of a target."""
+    backend, _, arch = target.partition("-")
+    if backend == "ptx":
+        from gristmill.backends.llvm import toolchain
+        from gristmill.backends.ptx import emit as ptx
+
+        row = ptx.find_arch("", arch)
+        return (
+            lambda kernel: ptx.prepare(kernel, Options()),
+            lambda kernel: toolchain.emit_assembly(ptx.write(kernel, row), row.machine),
+        )
+    from gristmill.backends.spirv import emit as spirv
+
+    base, native = spirv.split_arch("", arch)
+    return (
+        lambda kernel: spirv.prepare(kernel, Options()),
+        lambda kernel: spirv.emit_lowered(kernel, base, native, arch),
+    )
+
+
 def measure(path: str, kernel: Kernel, target: str, runs: int) -> Row:
     """The best times of `runs` compiles."""
-    arch = target.partition("-")[2]
-    base, native = split_arch(kernel.name, arch)
+    prepare, finish = stages(target)
     passes = emission = float("inf")
     gc.collect()
     gc.disable()  # as `emit` does
     try:
         for _ in range(runs):
             start = time.process_time()
-            lowered = prepare(kernel, Options())
+            lowered = prepare(kernel)
             middle = time.process_time()
-            emit_lowered(lowered, base, native, arch)
+            finish(lowered)
             end = time.process_time()
             passes, emission = min(passes, middle - start), min(emission, end - middle)
     finally:
