@@ -148,6 +148,30 @@ def test_a_block_of_1024_threads_goes_through_many_barriers(
         agree(k, [x, np.zeros(1024, np.int32)], (1, 1, 1), int(rng.integers(1 << 32)))
 
 
+def test_what_another_thread_wrote_to_a_buffer_is_there_after_the_barrier() -> None:
+    """LLVM may not take what it loaded before for what is there."""
+    body = """
+    %2 = local_id {dim=0} : i32
+    %3 = const 0 : i32
+    %4 = load %0, %3 : i32
+    barrier
+    %5 = eq %2, %3 : bool
+    if %5 {
+      %6 = const 7 : i32
+      %7 = add %4, %6 : i32
+      store %0, %3, %7
+      yield
+    } else {
+      yield
+    }
+    barrier
+    %8 = load %0, %3 : i32
+    store %1, %2, %8
+    return"""
+    k = kernel("x: i32 buffer readwrite, y: i32 buffer write", body, "64 1 1")
+    agree(k, [np.full(1, 5, np.int32), np.zeros(64, np.int32)], (1, 1, 1), 1)
+
+
 @pytest.mark.parametrize("where", ["buffer", "workgroup"])
 @pytest.mark.parametrize("dtype", ["i32", "u32", "i64", "u64", "f32", "f64"])
 def test_atomics_of_every_kind(dtype: str, where: str, rng: np.random.Generator) -> None:

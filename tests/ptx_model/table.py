@@ -3,6 +3,9 @@
 `llvm.nvvm.a.b` is `nv_a_b` there. Arguments are passed as in C: an i1 as a byte, a pair of halves
 as a 32-bit word. A result of several values goes through a pointer, the first argument of all.
 
+To add one: a function in `runtime/`, a row here, and a test that knows its result from elsewhere.
+What an emitter begins to use moves from `AHEAD` to `NVVM`.
+
 LLVM is told as much of each function as it knows of the intrinsic when it makes PTX, so that it may
 move the same code here as there.
 """
