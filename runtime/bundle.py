@@ -19,13 +19,13 @@ from ..ir.dtypes import DTYPES
 from ..ir.interface import Loc
 from ..store.manifest import SCHEMA, Manifest, ManifestError
 from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
-from .ptx import lacking_architecture, lacking_driver
 from .refusal import Lack, Refusal
 
 if TYPE_CHECKING:
     from ..ir.targets import Capabilities
 
 INDEX = "bundle.json"
+NVIDIA = ("cubin-", "ptx-")  # what `ptx` knows about; most processes do without it
 
 
 class Artifact(NamedTuple):
@@ -182,8 +182,11 @@ def lacking(manifest: Manifest, capabilities: Capabilities) -> tuple[str, ...]:
     if limits.loop_iterations is not None and isinstance(turns, int):  # else each launch tells
         needs.append(("loop turns of an invocation", turns, limits.loop_iterations))
     missing += [f"{need} {what} (limit {limit})" for what, need, limit in needs if need > limit]
-    if driver := lacking_driver(manifest, capabilities):
-        missing.append(driver)
+    if manifest.target.startswith(NVIDIA):
+        from .ptx import lacking_driver
+
+        if driver := lacking_driver(manifest, capabilities):
+            missing.append(driver)
     return tuple(missing)
 
 
@@ -213,6 +216,10 @@ def _variants(
 
 def _unloadable(artifacts: tuple[Artifact, ...], capabilities: Capabilities) -> list[Lack]:
     """The artifacts of the device's vendor that are for other architectures."""
+    if not any(a.manifest.target.startswith(NVIDIA) for a in artifacts):
+        return []
+    from .ptx import lacking_architecture
+
     numbers: dict[str, int] = {}
     lacks = []
     for artifact in artifacts:

@@ -18,7 +18,6 @@ import numpy as np
 from ..ir.dtypes import DType
 from . import lifetime
 from .arguments import adopted, bind, checked, positional
-from .binder import Binder
 from .bundle import Bundle
 from .driver import Driver
 from .errors import (
@@ -179,6 +178,8 @@ class Device(Driver):
         if key not in self._kernels:
             loaded = LoadedKernel(self, found, self._load(found, found.read()))
             loaded.faults = self._faults.reserve([(loaded, None)])
+            from .binder import Binder  # not for those who open no device
+
             loaded.binder = Binder(loaded, self._binding_keys)
             self._kernels[key] = loaded
         return self._kernels[key]

@@ -7,9 +7,11 @@ Targets are `ptx-sm_80` (assembled by the driver, on this and every later device
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from ..ir.targets import Capabilities
-from ..store.manifest import Manifest
+if TYPE_CHECKING:
+    from ..ir.targets import Capabilities
+    from ..store.manifest import Manifest
 
 BACKENDS = ("cubin", "ptx")
 # Compute capabilities that code is made for, and those with a suffixed form of their own.
