@@ -115,6 +115,12 @@ class Kernel:
     constexprs: tuple[tuple[str, Attr], ...] = ()
     grid: tuple[Attr, Attr, Attr] | None = None
 
+    def __str__(self) -> str:
+        """The IR text, as `ir.text` reads it back."""
+        from .text import print_kernel
+
+        return print_kernel(self)
+
     @property
     def workgroup_count(self) -> int:
         """Invocations in a workgroup."""

@@ -75,3 +75,9 @@ def test_an_integer_constant_is_rounded_once(name: str) -> None:
             assert all(abs(found - signed) <= abs(other - signed) for other in around), signed
             if any(abs(found - signed) == abs(other - signed) for other in around):
                 assert bits % 2 == 0, signed
+
+
+def test_a_kernel_as_a_string_is_its_text(rng: np.random.Generator) -> None:
+    kernel = random_one(int(rng.integers(1 << 32)))
+    assert parse_kernel(str(kernel)) == kernel
+    assert f"{kernel}".startswith(f"kernel {kernel.name} ")
