@@ -7,7 +7,8 @@ is left over element by element.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from ..ir.lang import (
     store_vector,
     tanh,
 )
+from ..ir.ops import ROWS
 from .family import (
     Args,
     Constexprs,
@@ -224,31 +226,33 @@ def op_pow(a, b):
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
-# name: (reference in float64, error in ulp of f32 before the result is rounded to T, or an
-# absolute part relative to the magnitudes that cancel)
-_UNARY = {
-    "op_abs": (np.abs, 0),
-    "op_neg": (np.negative, 0),
-    "op_relu": (lambda x: np.fmax(x, 0), 0),
-    "op_sqrt": (np.sqrt, 3),
-    "op_rsqrt": (lambda x: 1 / np.sqrt(x), 4),
-    "op_exp": (np.exp, 2),
-    "op_log": (np.log, 2),
-    "op_sin": (np.sin, 2),
-    "op_tanh": (np.tanh, 3),
-    "op_erf": (_erf, 4),
-    "op_sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 8),
-    "op_silu": (lambda x: x / (1 + np.exp(-x)), 8),
-    "op_gelu": (lambda x: 0.5 * x * (1 + _erf(x / np.sqrt(2))), 8),
+# name: (reference in float64, the ops that are not exact, roundings of f32 between them). The op
+# table has the error of an op in ulp; errors add up, and a rounding is half an ulp. What the
+# result loses when it is rounded to T comes on top.
+_UNARY: dict[str, tuple[Callable[..., Any], tuple[str, ...], int]] = {
+    "op_abs": (np.abs, (), 0),
+    "op_neg": (np.negative, (), 0),
+    "op_relu": (lambda x: np.fmax(x, 0), (), 0),
+    "op_sqrt": (np.sqrt, ("sqrt",), 0),
+    "op_rsqrt": (lambda x: 1 / np.sqrt(x), ("rsqrt",), 0),
+    "op_exp": (np.exp, ("exp",), 0),
+    "op_log": (np.log, ("log",), 0),
+    "op_sin": (np.sin, ("sin",), 0),
+    "op_tanh": (np.tanh, ("tanh",), 0),
+    "op_erf": (_erf, ("erf",), 0),
+    "op_sigmoid": (lambda x: 1 / (1 + np.exp(-x)), ("exp", "div"), 1),
+    "op_silu": (lambda x: x / (1 + np.exp(-x)), ("exp", "div"), 1),
+    # sqrt(1/2), its product with x, the sum and two products
+    "op_gelu": (lambda x: 0.5 * x * (1 + _erf(x / np.sqrt(2))), ("erf",), 5),
 }
-_BINARY = {
-    "op_add": (np.add, 0),
-    "op_sub": (np.subtract, 0),
-    "op_mul": (np.multiply, 0),
-    "op_div": (np.divide, 2.5),
-    "op_max": (np.fmax, 0),
-    "op_min": (np.fmin, 0),
-    "op_pow": (np.power, 4),
+_BINARY: dict[str, tuple[Callable[..., Any], tuple[str, ...], int]] = {
+    "op_add": (np.add, (), 0),
+    "op_sub": (np.subtract, (), 0),
+    "op_mul": (np.multiply, (), 0),
+    "op_div": (np.divide, ("div",), 0),
+    "op_max": (np.fmax, (), 0),
+    "op_min": (np.fmin, (), 0),
+    "op_pow": (np.power, ("pow",), 0),
 }
 _POSITIVE = ("op_sqrt", "op_rsqrt", "op_log", "op_pow")
 
@@ -294,11 +298,16 @@ def _unary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[
         yield {"x": special, "y": empty(special.size, t)}
 
 
-def _tolerance(value: np.ndarray, ulps: float, constexprs: Constexprs) -> np.ndarray | float:
+def _tolerance(
+    value: np.ndarray, ops: tuple[str, ...], roundings: int, constexprs: Constexprs
+) -> np.ndarray | float:
     t = dtype(constexprs)
     if not t.is_float:
         return 0.0
     inner = DTYPES["f64"] if t.name == "f64" else DTYPES["f32"]
+    rows = [ROWS[op] for op in ops]
+    bounds = [(row.ulp64 if t.name == "f64" else None) or row.ulp for row in rows]
+    ulps = sum(b for b in bounds if b is not None) + 0.5 * roundings
     with np.errstate(all="ignore"):
         return (
             np.abs(value) * (2 * ulps * u(inner) + u(t) * (1 + 1e-6))
@@ -308,7 +317,7 @@ def _tolerance(value: np.ndarray, ulps: float, constexprs: Constexprs) -> np.nda
 
 
 def _unary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
-    fn, ulps = _UNARY[_name(constexprs["OP"])]
+    fn, ops, roundings = _UNARY[_name(constexprs["OP"])]
     x = decode(args["x"], dtype(constexprs))
     with np.errstate(all="ignore"):
         value = fn(x)
@@ -318,7 +327,8 @@ def _unary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     if constexprs["FAST"]:  # exp through exp2 of a rounded product; an approximate division
         with np.errstate(all="ignore"):
             extra = extra + np.abs(value) * (4 * np.abs(x) + 16) * u(DTYPES["f32"])
-    return {"y": Expected(value, _tolerance(value, ulps, constexprs) + np.nan_to_num(extra))}
+    tolerance = _tolerance(value, ops, roundings, constexprs) + np.nan_to_num(extra)
+    return {"y": Expected(value, tolerance)}
 
 
 def _binary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
@@ -330,10 +340,10 @@ def _binary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator
 
 def _binary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     t = dtype(constexprs)
-    fn, ulps = _BINARY[_name(constexprs["OP"])]
+    fn, ops, roundings = _BINARY[_name(constexprs["OP"])]
     with np.errstate(all="ignore"):
         value = fn(decode(args["a"], t), decode(args["b"], t))
-    return {"y": Expected(value, _tolerance(value, ulps, constexprs))}
+    return {"y": Expected(value, _tolerance(value, ops, roundings, constexprs))}
 
 
 FAMILIES = (
