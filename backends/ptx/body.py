@@ -31,12 +31,12 @@ def emit_op(x: Lowering, op: Op) -> None:
         assert isinstance(dtype, DType)
         assert isinstance(bits, int)
         x.set(op.result, [constant(bits, dtype)])
+    elif fast.takes(x, op):
+        fast.emit(x, op)
     elif name in ELEMENTWISE:
         _elementwise(x, op)
     elif name in REARRANGE:
         x.set(op.result, rearrange(op, [x.parts(v) for v in op.operands]))
-    elif name in fast.FUNCTIONS:
-        fast.emit(x, op)
     elif op.regions:
         control.emit_control(x, op)
     else:

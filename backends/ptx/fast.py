@@ -1,7 +1,9 @@
 """The hardware's approximate functions, for kernels that declare `fast=("approximate", ...)`.
 
-Errors as NVIDIA's PTX documents state them: ex2 and lg2 2 ulp (lg2 near 1: 2**-22 absolute), rsqrt
-2**-22.9 relative, sin and cos 2**-20.5 absolute in [-pi, pi]. What is made of them adds a product.
+Errors as NVIDIA states them for PTX: ex2 2 ulp; lg2 1 ulp, and 2**-22 absolute between 1/2 and 2;
+rsqrt 2**-22.9 relative; sin and cos 2**-20.5 absolute within [-pi, pi], and more without bound
+beyond. What is made of them adds the rounding of one product. A division becomes div.approx, 2 ulp
+for divisors up to 2**126, by LLVM's flag. `tanh.approx` is left alone: it is off by 2**-11.
 """
 
 from __future__ import annotations
@@ -20,6 +22,14 @@ _PLAIN = {"exp2": "ex2", "log2": "lg2", "sin": "sin", "cos": "cos", "rsqrt": "rs
 _BEFORE = {"exp": math.log2(math.e)}
 _AFTER = {"log": math.log(2), "log10": math.log10(2)}
 FUNCTIONS = frozenset(("exp2", "log2", "sin", "cos", "exp", "log", "log10"))
+
+
+def takes(x: Lowering, op: Op) -> bool:
+    """Whether an op is one of these functions here. Legalization leaves the others of `FUNCTIONS`
+    to kernels that declare them; rsqrt is native for all, so it is told apart here."""
+    if op.name == "rsqrt":
+        return "approximate" in x.kernel.fast and x.type_of(op.result).dtype == f32
+    return op.name in FUNCTIONS
 
 
 def emit(x: Lowering, op: Op) -> None:

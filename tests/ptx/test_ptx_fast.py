@@ -1,0 +1,59 @@
+"""Approximate functions of the hardware: where a kernel declares them, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gristmill.backends.ptx import fast
+from gristmill.ir.core import Kernel
+from kernel_text import kernel
+from ptx_tools import ptx
+
+WORDS = {
+    "exp": "ex2", "exp2": "ex2", "log": "lg2", "log2": "lg2", "log10": "lg2", "sin": "sin",
+    "cos": "cos", "rsqrt": "rsqrt", "div": "div",
+}  # fmt: skip
+
+
+def applied(name: str, t: str, header: str) -> Kernel:
+    operands = "%2, %2" if name == "div" else "%2"
+    body = f"""
+    %1 = global_id {{dim=0}} : i32
+    %2 = load %0, %1 : {t}
+    %3 = {name} {operands} : {t}
+    store %0, %1, %3
+    return"""
+    return kernel(f"x: {t} buffer readwrite", body, header=header)
+
+
+def approximate(text: str) -> set[str]:
+    return set(re.findall(r"(\w+)\.approx", text))
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_function_is_approximate_by_declaration_only(name: str) -> None:
+    assert approximate(ptx(applied(name, "f32", ""))) == set()
+    assert approximate(ptx(applied(name, "f32", "fast approximate"))) == {WORDS[name]}
+
+
+@pytest.mark.parametrize("name", sorted(fast.FUNCTIONS))
+def test_a_declaration_leaves_f64_exact(name: str) -> None:
+    assert WORDS[name] not in approximate(ptx(applied(name, "f64", "fast approximate")))
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sin"])
+def test_f16_goes_through_the_function_of_f32(name: str) -> None:
+    assert f"{WORDS[name]}.approx.f32" in ptx(applied(name, "f16", "fast approximate"))
+
+
+def test_each_lane_of_a_vector_is_computed() -> None:
+    body = """
+    %1 = global_id {dim=0} : i32
+    %2 = load %0, %1 {lanes=4} : f32x4
+    %3 = exp %2 : f32x4
+    store %0, %1, %3
+    return"""
+    text = ptx(kernel("x: f32 buffer readwrite", body, header="fast approximate"))
+    assert text.count("ex2.approx") == 4
