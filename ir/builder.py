@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .core import Attr, Loc, Op, Region, Value, const_bits
-from .dtypes import MemType, Type, VectorType
+from .dtypes import FragmentType, MemType, Type, VectorType
 from .ops import infer
 
 __all__ = ["Builder", "RegionBuilder", "const_bits"]
@@ -103,8 +103,8 @@ class Builder:
             built.region = Region(built.args, tuple(self._stack.pop()))
 
     def const(self, value: float, type_: Type) -> Value:
-        """A constant scalar, or a vector with that value in every lane; integers wrap."""
-        if isinstance(type_, VectorType):
+        """A constant scalar, or a vector or fragment full of it; integers wrap."""
+        if isinstance(type_, VectorType | FragmentType):
             return self.emit("splat", self.const(value, type_.element), type=type_)
         if isinstance(type_, MemType):
             raise TypeError(f"no constant of type {type_}")

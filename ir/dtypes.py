@@ -1,9 +1,9 @@
 """Element types, vector types and memory types of kernel IR.
 
-A value of kernel IR is a scalar (`DType`), a vector of 2, 4 or 8 scalars (`VectorType`) or a
-reference to memory (`MemType`: a buffer, a workgroup array or a private array). Types are frozen
-values; their text form (`str`) is the one used by the IR text format and `parse_type` reads it
-back.
+A value of kernel IR is a scalar (`DType`), a vector of 2, 4 or 8 scalars (`VectorType`), a matrix
+fragment that a subgroup holds together (`FragmentType`) or a reference to memory (`MemType`: a
+buffer, a workgroup array or a private array). Types are frozen values; their text form (`str`) is
+the one used by the IR text format and `parse_type` reads it back.
 
 `bfloat16` has no numpy type: its storage type is `uint16` and its arithmetic is done in `float32`
 and rounded to nearest, ties to even.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -130,6 +130,42 @@ class VectorType:
         return f"{self.element}x{self.lanes}"
 
 
+# The shapes (rows, columns) that a fragment may have, by role.
+DEPTHS = (8, 16, 32)  # of a product of fragments: columns of a, rows of b
+FRAGMENTS: dict[str, tuple[tuple[int, int], ...]] = {
+    "a": tuple((16, k) for k in DEPTHS),
+    "b": tuple((k, 16) for k in DEPTHS),
+    "acc": ((16, 16),),
+    "row": ((16, 1),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentType:
+    """A matrix whose elements are spread over a subgroup, in an order that each target chooses.
+
+    role: "a" and "b" are the operands of a product, "acc" is its sum, and "row" holds one value
+    for each row of an "acc".
+    """
+
+    element: DType
+    role: str
+    rows: int
+    columns: int
+
+    def __post_init__(self) -> None:
+        if self.role not in FRAGMENTS:
+            known = ", ".join(FRAGMENTS)
+            raise ValueError(f"the role of a fragment is one of {known}, not {self.role!r}")
+        if (self.rows, self.columns) not in FRAGMENTS[self.role]:
+            known = ", ".join(f"{r}x{c}" for r, c in FRAGMENTS[self.role])
+            got = f"{self.rows}x{self.columns}"
+            raise ValueError(f"a fragment of role {self.role} is {known}, not {got}")
+
+    def __str__(self) -> str:
+        return f"fragment<{self.element},{self.role},{self.rows}x{self.columns}>"
+
+
 class Space(enum.Enum):
     BUFFER = "buffer"
     WORKGROUP = "workgroup"
@@ -164,10 +200,11 @@ class MemType:
         return f"{self.space.value}<{self.element},{tail}>"
 
 
-Type = DType | VectorType | MemType
+Type = DType | VectorType | FragmentType | MemType
 
 # Compiled at first use: a runtime imports this module and reads no types.
 _VECTOR = r"([a-z]+\d*)x([248])"
+_FRAGMENT = r"fragment<(\w+),(\w+),(\d+)x(\d+)>"
 _MEMORY = r"(buffer|workgroup|private)<(\w+),(\w+)>"
 
 
@@ -177,6 +214,8 @@ def parse_type(text: str) -> Type:
         return DTYPES[text]
     if (m := re.fullmatch(_VECTOR, text)) and m[1] in DTYPES:
         return VectorType(DTYPES[m[1]], int(m[2]))
+    if (m := re.fullmatch(_FRAGMENT, text)) and m[1] in DTYPES:
+        return FragmentType(DTYPES[m[1]], m[2], int(m[3]), int(m[4]))
     if (m := re.fullmatch(_MEMORY, text)) and m[2] in DTYPES:
         space, element = Space(m[1]), DTYPES[m[2]]
         if space is Space.BUFFER:
@@ -186,15 +225,17 @@ def parse_type(text: str) -> Type:
 
 
 def element_of(t: Type) -> DType:
-    """The scalar type of a scalar, vector or memory type."""
+    """The scalar type of a scalar, vector, fragment or memory type."""
     return t if isinstance(t, DType) else t.element
 
 
 def lanes_of(t: Type) -> int:
-    """The number of lanes of a value type: 1 for a scalar."""
+    """The number of lanes of a value type: 1 for a scalar or fragment."""
     return t.lanes if isinstance(t, VectorType) else 1
 
 
 def with_element(t: Type, element: DType) -> Type:
     """The value type with the shape of `t` and another scalar type."""
-    return VectorType(element, t.lanes) if isinstance(t, VectorType) else element
+    if isinstance(t, VectorType):
+        return VectorType(element, t.lanes)
+    return replace(t, element=element) if isinstance(t, FragmentType) else element

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .core import Kernel, Op, Region, Value, walk
-from .dtypes import MemType, Space
+from .dtypes import FragmentType, MemType, Space
 from .ops import ROWS, Effect
 
 
@@ -104,10 +104,12 @@ class _Analysis:
             return Level.VARYING
         if name == "subgroup_id" or name in _SUBGROUP_RESULTS:
             return Level.SUBGROUP
-        if ROWS[name].effect is Effect.CONVERGENT:
+        if ROWS[name].effect is Effect.CONVERGENT and not name.startswith("fragment_"):
             return Level.VARYING
         if name == "load":
             return self._load_level(op)
+        if any(isinstance(v.type, FragmentType) for v in op.results):
+            return Level.SUBGROUP
         return self.level(op.operands)
 
     def _load_level(self, op: Op) -> Level:
@@ -218,16 +220,32 @@ class _Analysis:
         found = []
         for op, control in self.control.values():
             who = {Level.UNIFORM: "workgroup", Level.SUBGROUP: "subgroup"}
-            convergent = ROWS[op.name].effect is Effect.CONVERGENT
+            together = _fragments(op)
+            convergent = together or ROWS[op.name].effect is Effect.CONVERGENT
             wanted = Level.SUBGROUP if convergent else Level.UNIFORM
             if (op.name == "barrier" or convergent) and control.level > wanted:
                 where = f"between invocations of a {who[wanted]}"
                 message = f"{op.name} under a condition that differs {where}"
                 found.append(Violation(op, control.cause, message))
+            elif together and not op.regions and self._scalars(op) > Level.SUBGROUP:
+                message = f"{op.name} of a fragment and a value that differs within a subgroup"
+                found.append(Violation(op, None, message))
             elif op.name == "subgroup_broadcast" and self.level(op.operands[1:]) > Level.SUBGROUP:
                 message = "subgroup_broadcast from a lane that differs between invocations"
                 found.append(Violation(op, None, message))
         return found
+
+    def _scalars(self, op: Op) -> Level:
+        """The level of the operands that are neither fragments nor memory."""
+        apart = FragmentType, MemType
+        if op.name in ("yield", "continue", "break"):  # each operand goes its own way
+            return Level.UNIFORM
+        return self.level(v for v in op.operands if not isinstance(v.type, apart))
+
+
+def _fragments(op: Op) -> bool:
+    """Whether an op takes or gives fragments, which a subgroup holds together."""
+    return any(isinstance(v.type, FragmentType) for v in (*op.operands, *op.results))
 
 
 def _leaves(region: Region) -> bool:

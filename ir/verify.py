@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .core import Kernel, Loc, Op, Region, Value, walk
-from .dtypes import DType, MemType, Space, Type, bool_
+from .dtypes import DType, FragmentType, MemType, Space, Type, bool_
 from .ops import ROWS, Effect, OpTypeError, infer
 from .uniformity import check_control
 from .verify_attrs import check_attrs
@@ -19,6 +19,7 @@ from .verify_header import HeaderChecker, VerifyError
 
 TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
 SUBGROUP_IDS = frozenset({"subgroup_id", "subgroup_lane", "num_subgroups"})
+FRAGMENT_SUBGROUPS = (4, 8, 16, 32, 64)  # that a fragment can be spread over
 MAX_DEPTH = 190  # of regions; the text form reads 200
 
 
@@ -112,6 +113,10 @@ class _Verifier:
         uses = next((op for op in walk(k.body) if _uses_subgroups(op)), None)
         if uses is not None:
             self.subgroups(uses)
+        holder = next((op for op in walk(k.body) if _gives_fragment(op)), None)
+        if holder is not None and k.subgroup not in FRAGMENT_SUBGROUPS:
+            sizes = ", ".join(map(str, FRAGMENT_SUBGROUPS))
+            self.fail(f"fragments are held by subgroups of {sizes}, not {k.subgroup}", holder.loc)
         for violation in check_control(k):
             cause = violation.cause.loc if violation.cause is not None else None
             self.fail(violation.message, violation.op.loc, cause)
@@ -332,7 +337,13 @@ def _types(types: Sequence[Type]) -> str:
 
 
 def _uses_subgroups(op: Op) -> bool:
-    return ROWS[op.name].effect is Effect.CONVERGENT or op.name in SUBGROUP_IDS
+    if ROWS[op.name].effect is Effect.CONVERGENT or op.name in SUBGROUP_IDS:
+        return True
+    return _gives_fragment(op)
+
+
+def _gives_fragment(op: Op) -> bool:
+    return any(isinstance(v.type, FragmentType) for v in op.results)
 
 
 __all__ = ["VerifyError", "check_limits", "shared_bytes", "verify"]

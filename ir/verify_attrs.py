@@ -7,6 +7,7 @@ from collections.abc import Callable
 from .abi import GRID_OPS
 from .core import Attr, Kernel, Op
 from .dtypes import DType
+from .ops.fragment_rules import ROW_KINDS
 from .ops.rules import REDUCTIONS
 
 Check = Callable[[Attr, Op, Kernel], bool]
@@ -75,6 +76,16 @@ REQUIRED: dict[str, dict[str, Check]] = {
     },
     "subgroup_reduce": {"kind": _one_of(*REDUCTIONS)},
     "subgroup_scan": {"kind": _one_of(*REDUCTIONS), "inclusive": _one_of(True, False)},
+    "fragment_load": {"layout": _one_of("row", "column")},
+    "fragment_store": {"layout": _one_of("row", "column")},
+    "fragment_reduce": {"kind": _one_of(*ROW_KINDS)},
+    "fragment_coordinate": {"dim": _one_of(0, 1)},
+    "nv_mma": {
+        "shape": _one_of("m16n8k8", "m16n8k16", "m16n8k32"),
+        "a": _one_of("f16", "bf16", "f32", "i8", "u8"),
+        "b": _one_of("f16", "bf16", "f32", "i8", "u8"),
+    },
+    "nv_ldmatrix": {"transposed": _one_of(True, False)},
     "switch": {"cases": _cases},
     "assert": {"site": _site},
     "print": {"format": _is_str},

@@ -8,7 +8,7 @@ from ...ir.ops import ROWS, Effect
 from ..llvm.arithmetic import ELEMENTWISE, UnsupportedOpError
 from ..llvm.parts import REARRANGE, bitcast_parts, rearrange
 from ..llvm.types import Ty, constant
-from . import atomics, control, fast, memory, subgroup
+from . import atomics, control, fast, fragments, memory, subgroup
 from .ids import emit_id
 from .lowering import Lowering
 
@@ -44,6 +44,9 @@ def emit_op(x: Lowering, op: Op) -> None:
 
 
 def _other(x: Lowering, op: Op) -> None:
+    if op.name in fragments.EMIT:
+        fragments.EMIT[op.name](x, op)
+        return
     match ROWS[op.name].effect:
         case Effect.READ:
             memory.emit_load(x, op)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from ...ir import passes
 from ...ir.core import Kernel
+from ...ir.passes.fragments import Fragments
+from ...ir.passes.fragments_nv import NvFragments
 from ...ir.passes.support import Support
 from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options
@@ -39,7 +41,7 @@ _FAST = Support(native=_NATIVE | {f"{name}:f32" for name in fast.FUNCTIONS})
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The PTX of a kernel. CompileError for what this target cannot run."""
     level = find_arch(kernel.name, arch)
-    kernel = prepare(kernel, options)
+    kernel = prepare(kernel, options, level)
     text = write(kernel, level)
     try:
         made = toolchain.emit_assembly(text, level.machine, options.llvm)
@@ -65,10 +67,13 @@ def find_arch(kernel: str, name: str) -> Arch:
     return ARCHS[name]
 
 
-def prepare(kernel: Kernel, options: Options) -> Kernel:
+def prepare(kernel: Kernel, options: Options, arch: Arch = ARCHS["sm_80"]) -> Kernel:
     """The kernel after the passes of this target."""
     support = _FAST if "approximate" in kernel.fast else _EXACT
-    return passes.run(kernel, passes.standard(support, checks=options.checks, renumber=False))
+    native = arch.mma and kernel.subgroup == SUBGROUP
+    fragments = NvFragments(ldmatrix=not options.checks) if native else Fragments()
+    steps = passes.standard(support, checks=options.checks, renumber=False, fragments=fragments)
+    return passes.run(kernel, steps)
 
 
 def write(kernel: Kernel, arch: Arch) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ..core import Kernel, Op, Value, walk
 from ..dtypes import DType, Space, element_of
 from ..ops import ROWS
-from . import atomics, control, debug, memory, subgroups
+from . import atomics, control, debug, fragments, memory, nv, subgroups
 from .frame import Array, Exits, Frame, Merger
 from .races import LANE_BITS
 from .report import InterpOptions, ProblemKind, Recorder
@@ -225,6 +225,8 @@ IDS = (
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(IDS, _id),
     **dict.fromkeys(SHAPES, _shape),
+    **fragments.HANDLERS,
+    **nv.HANDLERS,
     **dict.fromkeys(subgroups.KINDS, subgroups.run_subgroup),
     "count": _count,
     "alloc": _alloc,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core import Op
-from ..dtypes import DType, Space, VectorType
+from ..dtypes import DType, MemType, Space, VectorType
 from .frame import Array, Frame, widen
 from .races import MANY, RaceTable
 from .report import ProblemKind
@@ -15,6 +15,8 @@ from .values import decode, encode
 
 if TYPE_CHECKING:
     from .machine import Machine
+
+READERS = ("load", "fragment_load", "nv_ldmatrix")
 
 
 class Memory:
@@ -42,7 +44,7 @@ class Memory:
 def allocate(machine: Machine, op: Op) -> Memory:
     """The array that an `alloc` declares, for the whole chunk."""
     t = op.result.type
-    assert not isinstance(t, DType | VectorType)
+    assert isinstance(t, MemType)
     assert t.count is not None
     name = next((str(v) for k, v in op.attrs if k == "name"), "") or op.result.hint or "array"
     owners = machine.groups if t.space is Space.WORKGROUP else machine.size
@@ -148,8 +150,24 @@ def store(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def _watch_load(machine: Machine, frame: Frame, op: Op, access: Access) -> None:
-    memory = access.memory
     cells, chosen = access.spread(frame.size)
+    keys = None
+    if access.memory.races is not None and cells.size:
+        keys = _keys(machine, frame, access, cells, chosen)
+    watch_load(machine, frame, op, access.memory, cells, chosen, keys)
+
+
+def watch_load(
+    machine: Machine,
+    frame: Frame,
+    op: Op,
+    memory: Memory,
+    cells: Array,
+    chosen: Array | slice,
+    keys: Array | None,
+) -> None:
+    """Report cells that hold nothing yet or that others wrote. chosen: the invocation of each
+    entry of `cells`; keys: their stamps, one per cell."""
     if not cells.size:
         return
     if memory.written is not None:
@@ -166,8 +184,7 @@ def _watch_load(machine: Machine, frame: Frame, op: Op, access: Access) -> None:
                     f"invocation {machine.describe(frame, who)} before anything was written there"
                 ),
             )
-    if memory.races is not None:
-        keys = _keys(machine, frame, access, cells, chosen)
+    if memory.races is not None and keys is not None:
         found = memory.races.read(cells.ravel(), keys)
         note(machine, op, memory, keys, ProblemKind.READ_WRITE_RACE, found)
 
@@ -195,10 +212,13 @@ def note(
 
     def message() -> str:
         mine, other = int(keys[at]) & MANY, int(others[at]) & MANY
-        them = "several others" if other == MANY else machine.local_name(other)
-        verb = "read" if op.name == "load" else "write"
+        # Numbers beyond the workgroup's stand for whole subgroups (`fragments`) or for several.
+        count = machine.workgroup_count
+        them = "several others" if other >= count else machine.local_name(other)
+        me = f"invocation {machine.local_name(mine)}" if mine < count else "a subgroup"
+        verb = "read" if op.name in READERS else "write"
         return (
-            f"invocation {machine.local_name(mine)} of a workgroup {verb}s an element of "
+            f"{me} of a workgroup {verb}s an element of "
             f"{memory.name} that {them} used since the last barrier"
         )
 

@@ -19,6 +19,7 @@ class ProblemKind(enum.StrEnum):
     READ_WRITE_RACE = "read-write-race"
     BARRIER_DIVERGENCE = "barrier-divergence"
     SUBGROUP_DIVERGENCE = "subgroup-divergence"
+    MISALIGNED = "misaligned"
     LOOP_LIMIT = "loop-limit"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..dtypes import (
     DType,
+    FragmentType,
     VectorType,
     bf16,
     bool_,
@@ -45,6 +46,7 @@ from .surface import (
     Read,
     ReadWrite,
     Write,
+    fragment,
     may_alias,
     slot,
     vec,
@@ -64,6 +66,7 @@ __all__ = [
     "DType",
     "DeviceFunction",
     "Diagnostic",
+    "FragmentType",
     "Function",
     "KernelFunction",
     "OutsideKernelError",
@@ -77,6 +80,7 @@ __all__ = [
     "f16",
     "f32",
     "f64",
+    "fragment",
     "i8",
     "i16",
     "i32",

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core import Value
-from ..dtypes import DType, VectorType, bool_
-from . import elementwise, intrinsics, literals, memory
+from ..dtypes import DType, FragmentType, VectorType, bool_
+from . import elementwise, fragments, intrinsics, literals, memory
 from .conversions import construct
 from .decorator import DeviceFunction
 from .foreign import FOREIGN, TYPES
@@ -44,7 +44,7 @@ def call(t: Tracer, node: ast.Call) -> Entry:
         kwargs[keyword.arg] = t.expression(keyword.value)
     if dtype := TYPES.get(_key(function)):
         function = dtype
-    if isinstance(function, DType | VectorType):
+    if isinstance(function, DType | VectorType | FragmentType):
         if kwargs:
             t.fail(node, f"{function}(...) takes no keyword arguments")
         return construct(t, node, function, args)
@@ -162,6 +162,7 @@ VARIADIC: dict[str, Callable[..., Entry]] = {
     "float": _float,
     "bool": _bool,
     "vec": _vec,
+    "fragment": fragments.make_type,
     "print": _print,
     "breakpoint": _breakpoint,
 }

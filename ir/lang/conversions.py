@@ -6,8 +6,17 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..core import Value, bits_float
-from ..dtypes import DType, Type, VectorType, element_of, lanes_of, unsigned, with_element
-from . import literals
+from ..dtypes import (
+    DType,
+    FragmentType,
+    Type,
+    VectorType,
+    element_of,
+    lanes_of,
+    unsigned,
+    with_element,
+)
+from . import fragments, literals
 from .values import Entry, WeakSelect, describe
 
 if TYPE_CHECKING:
@@ -16,8 +25,10 @@ if TYPE_CHECKING:
 ROUNDINGS = ("nearest", "zero", "floor", "ceil")
 
 
-def construct(t: Tracer, node: ast.AST, type_: DType | VectorType, args: list[Entry]) -> Entry:
-    """`f32(x)`, `f32x4(x)` or `f32x4(a, b, c, d)`."""
+def construct(
+    t: Tracer, node: ast.AST, type_: DType | VectorType | FragmentType, args: list[Entry]
+) -> Entry:
+    """`f32(x)`, `f32x4(x)`, `f32x4(a, b, c, d)` or a fragment full of x."""
     if isinstance(type_, VectorType):
         parts: list[Entry] = []
         for arg in args:
@@ -32,7 +43,9 @@ def construct(t: Tracer, node: ast.AST, type_: DType | VectorType, args: list[En
     if len(args) != 1:
         t.fail(node, f"{type_}(...) takes one value, found {len(args)}")
     (entry,) = args
-    if isinstance(type_, VectorType):
+    if isinstance(type_, FragmentType) and isinstance(getattr(entry, "type", None), FragmentType):
+        return fragments.convert(t, node, entry, type_)
+    if isinstance(type_, VectorType | FragmentType):
         return literals.splat(t, node, _scalar(t, node, entry, type_.element), type_)
     return _scalar(t, node, entry, type_)
 
@@ -82,7 +95,7 @@ def convert(
     Integer to integer wraps unless `saturate`. Float to float rounds to nearest even unless
     stated otherwise; `saturate` turns an overflow into the greatest finite value.
     """
-    if not isinstance(wanted, DType | VectorType):
+    if not isinstance(wanted, DType | VectorType | FragmentType):
         t.fail(node, f"expected a type to convert to, found {describe(wanted)}")
     if rounding is not None and rounding not in ROUNDINGS:
         t.fail(node, f"rounding is one of {', '.join(ROUNDINGS)}, found {describe(rounding)}")
@@ -92,6 +105,12 @@ def convert(
         if rounding is None and not saturate:
             return construct(t, node, wanted, [entry])
         entry = literals.value(t, node, entry)
+    if isinstance(wanted, FragmentType):
+        if rounding is not None or saturate:
+            t.fail(
+                node, "the conversion of a fragment rounds to nearest; convert its elements first"
+            )
+        return fragments.convert(t, node, entry, wanted)
     type_ = with_element(entry.type, element_of(wanted))
     if isinstance(wanted, VectorType) and lanes_of(entry.type) != wanted.lanes:
         t.fail(node, f"cannot convert {entry.type} to {wanted}: lanes differ")
@@ -178,7 +197,7 @@ def bitcast(t: Tracer, node: ast.AST, entry: Entry, wanted: Entry) -> Entry:
             "give it one, as in f32(...)",
         )
     lanewise = (
-        isinstance(entry.type, VectorType)
+        isinstance(entry.type, VectorType | FragmentType)
         and element_of(entry.type).bits == element_of(wanted).bits
     )
     if isinstance(wanted, DType) and lanewise:

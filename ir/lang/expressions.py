@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core import Value
-from ..dtypes import DType, VectorType, element_of
+from ..dtypes import DType, FragmentType, VectorType, element_of
 from ..ops import ROWS, Effect
 from . import literals, memory
 from .calls import call
@@ -100,6 +100,9 @@ def _attribute(t: Tracer, node: ast.Attribute) -> Entry:
             facts |= {"min": base.min, "max": base.max}
     elif isinstance(base, VectorType):
         facts = {"element": base.element, "lanes": base.lanes}
+    elif isinstance(base, FragmentType):
+        shape = (base.rows, base.columns)
+        facts = {"element": base.element, "role": base.role, "shape": shape}
     if facts.get(name) is None:
         t.fail(node, f"{describe(base)} has no attribute {name!r}{suggest(name, facts)}")
     return facts[name]

@@ -12,7 +12,7 @@ import numpy as np
 from ..dtypes import DTYPES, DType
 from ..ops import ROWS
 from . import constants
-from .surface import vec
+from .surface import fragment, vec
 from .values import Entry, describe
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _foreign() -> dict[Any, str]:
     found |= {getattr(np, n): to for n, to in _NUMPY.items() if hasattr(np, n)}
     for name in ("min", "max", "abs", "round", "divmod", "len", "print", "breakpoint", "int"):
         found[getattr(builtins, name)] = name
-    found |= {float: "float", bool: "bool", pow: "pow", vec: "vec"}
+    found |= {float: "float", bool: "bool", pow: "pow", vec: "vec", fragment: "fragment"}
     return found
 
 

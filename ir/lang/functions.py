@@ -198,6 +198,55 @@ def subgroup_elect() -> Any:
     """True in one lane of the subgroup, lane 0."""
 
 
+# matrix fragments
+
+
+@intrinsic
+def fragment_load(
+    type: Any, memory: Any, index: Any, stride: Any = None, layout: Any = "row"
+) -> Any:
+    """A fragment from a buffer or workgroup array: element (r, c) is memory[index + r*stride + c],
+    or memory[index + r + c*stride] in layout "column". Index and stride are multiples of 16 bytes;
+    without a stride, it is the last extent of the array."""
+
+
+@intrinsic
+def fragment_store(
+    memory: Any, index: Any, value: Any, stride: Any = None, layout: Any = "row"
+) -> Any:
+    """Write an accumulator where fragment_load would read it."""
+
+
+@intrinsic
+def mma(a: Any, b: Any, c: Any) -> Any:
+    """a @ b + c of fragments; sums in any order."""
+
+
+@intrinsic
+def row_add(value: Any) -> Any:
+    """The sum of each row of an accumulator, in any order."""
+
+
+@intrinsic
+def row_max(value: Any) -> Any:
+    """The greatest of each row of an accumulator; a NaN loses."""
+
+
+@intrinsic
+def row_min(value: Any) -> Any:
+    """The least of each row of an accumulator; a NaN loses."""
+
+
+@intrinsic
+def fragment_row(type: Any) -> Any:
+    """An i32 fragment of the shape of `type`: the row of each element."""
+
+
+@intrinsic
+def fragment_column(type: Any) -> Any:
+    """An i32 fragment of the shape of `type`: the column of each element."""
+
+
 ATOMICS = ("add", "min", "max", "and", "or", "xor", "exchange")
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import DType, VectorType
+from ..dtypes import DType, FragmentType, VectorType
 from . import literals
 from .exits import DONE, RETURN
 from .tracer import MAX_INLINE, Frame
@@ -61,7 +61,7 @@ def inline(
 def _argument(t: Tracer, node: ast.AST, function: Any, name: str, entry: Entry) -> Entry:
     """An argument; a parameter annotated with a type accepts only that type."""
     wanted = function.types.get(name)
-    if not isinstance(wanted, DType | VectorType):
+    if not isinstance(wanted, DType | VectorType | FragmentType):
         return entry
     return literals.typed(t, node, entry, wanted, f"argument {name!r} of {function.name}")
 

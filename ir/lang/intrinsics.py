@@ -7,8 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..core import Attr, Value
-from ..dtypes import Space, VectorType, bool_, element_of, u32, u64, with_element
-from . import literals, memory
+from ..dtypes import (
+    DType,
+    FragmentType,
+    Space,
+    VectorType,
+    bool_,
+    element_of,
+    u32,
+    u64,
+    with_element,
+)
+from . import fragments, literals, memory
 from .conversions import bitcast, convert
 from .elementwise import fold
 from .functions import ATOMICS, REDUCTIONS, python_name
@@ -39,7 +49,7 @@ def _id(name: str) -> Callable[..., Entry]:
 def _plain_id(name: str) -> Callable[..., Entry]:
     def handler(t: Tracer, node: ast.AST) -> Entry:
         if name != "local_linear_id":
-            _subgroup(t, node)
+            subgroup(t, node)
         return t.emit(node, name, type=t.index)
 
     return handler
@@ -49,7 +59,8 @@ def _workgroup_size(t: Tracer, node: ast.AST, dim: Entry) -> Entry:
     return t.workgroup[_dim(t, node, dim)]
 
 
-def _subgroup(t: Tracer, node: ast.AST) -> int:
+def subgroup(t: Tracer, node: ast.AST) -> int:
+    """The subgroup size; a Diagnostic where the kernel states none."""
     if t.subgroup is None:
         t.fail(
             node,
@@ -116,7 +127,7 @@ def _fence(t: Tracer, node: ast.AST, scope: Entry, order: Entry) -> Entry:
 
 
 def _select(t: Tracer, node: ast.AST, cond: Entry, a: Entry, b: Entry) -> Entry:
-    if isinstance(cond, Value) and isinstance(cond.type, VectorType):
+    if isinstance(cond, Value) and isinstance(cond.type, VectorType | FragmentType):
         chosen: Value | bool = cond
         if not cond.type.element.is_bool:
             t.fail(node, f"the condition of a select is a bool, found {cond.type}")
@@ -125,9 +136,9 @@ def _select(t: Tracer, node: ast.AST, cond: Entry, a: Entry, b: Entry) -> Entry:
     if isinstance(chosen, bool):
         return a if chosen else b
     (x, y), weak = literals.common(t, node, [a, b], "select")
-    if isinstance(chosen.type, VectorType) and not isinstance(x.type, VectorType):
+    if not isinstance(chosen.type, DType) and with_element(x.type, bool_) != chosen.type:
         wide = with_element(chosen.type, element_of(x.type))
-        x, y = (t.emit(node, "splat", v, type=wide) for v in (x, y))
+        x, y = (literals.typed(t, node, v, wide) for v in (x, y))
     made = t.emit(node, "select", chosen, x, y)
     if weak and t.probing:
         t.weak.add(made.id)
@@ -176,7 +187,7 @@ def _convert(
 
 def _reduce(kind: str, inclusive: bool | None) -> Callable[..., Entry]:
     def handler(t: Tracer, node: ast.AST, entry: Entry) -> Entry:
-        _subgroup(t, node)
+        subgroup(t, node)
         value = literals.value(t, node, entry)
         if inclusive is None:
             return t.emit(node, "subgroup_reduce", value, kind=kind)
@@ -187,7 +198,7 @@ def _reduce(kind: str, inclusive: bool | None) -> Callable[..., Entry]:
 
 def _lane_op(name: str) -> Callable[..., Entry]:
     def handler(t: Tracer, node: ast.AST, entry: Entry, lane: Entry) -> Entry:
-        _subgroup(t, node)
+        subgroup(t, node)
         value, number = (literals.value(t, node, e) for e in (entry, lane))
         return t.emit(node, name, value, number)
 
@@ -196,7 +207,7 @@ def _lane_op(name: str) -> Callable[..., Entry]:
 
 def _vote(name: str) -> Callable[..., Entry]:
     def handler(t: Tracer, node: ast.AST, entry: Entry) -> Entry:
-        size = _subgroup(t, node)
+        size = subgroup(t, node)
         vote = literals.typed(t, node, entry, bool_, "a vote")
         if name != "subgroup_ballot":
             return t.emit(node, name, vote)
@@ -206,7 +217,7 @@ def _vote(name: str) -> Callable[..., Entry]:
 
 
 def _elect(t: Tracer, node: ast.AST) -> Entry:
-    _subgroup(t, node)
+    subgroup(t, node)
     return t.emit(node, "subgroup_elect")
 
 
@@ -226,8 +237,9 @@ HANDLERS: dict[str, Callable[..., Entry]] = {
     },
     **{f"subgroup_{n}": _vote(f"subgroup_{n}") for n in ("ballot", "any", "all")},
     "subgroup_elect": _elect,
+    **fragments.HANDLERS,
     "workgroup_size": _workgroup_size,
-    "subgroup_size": _subgroup,
+    "subgroup_size": subgroup,
     "workgroup_array": lambda t, node, e, s: memory.make_array(t, node, Space.WORKGROUP, e, s),
     "private_array": lambda t, node, e, s: memory.make_array(t, node, Space.PRIVATE, e, s),
     "registers": memory.make_registers,

@@ -10,7 +10,19 @@ import ast
 from typing import TYPE_CHECKING, NoReturn
 
 from ..core import Value
-from ..dtypes import DType, MemType, Type, VectorType, bool_, element_of, f32, i32
+from ..dtypes import (
+    DType,
+    FragmentType,
+    MemType,
+    Type,
+    VectorType,
+    bool_,
+    element_of,
+    f32,
+    i32,
+    with_element,
+)
+from . import fragments
 from .values import Entry, SlotRef, WeakSelect, describe, is_number
 
 if TYPE_CHECKING:
@@ -61,13 +73,17 @@ def typed(t: Tracer, node: ast.AST, entry: Entry, type_: Type, what: str = "") -
         if is_weak(t, entry) and not element_of(type_).is_bool:
             if weak_is_float(entry) and element_of(type_).is_int:
                 t.fail(node, f"expected {type_}{where}, found a float; convert it by {type_}(...)")
-            if isinstance(type_, VectorType) and isinstance(entry.type, DType):
+            if isinstance(type_, VectorType | FragmentType) and isinstance(entry.type, DType):
                 return splat(t, node, typed(t, node, entry, type_.element), type_)
             return t.emit(node, "convert", entry, type=type_)
         if widens(t, entry.type, type_):
             return t.emit(node, "convert", entry, type=type_)
         if isinstance(type_, VectorType) and _splats(t, entry.type, type_):
             return splat(t, node, typed(t, node, entry, type_.element), type_)
+        if isinstance(type_, FragmentType) and fragments.absorbs(type_, entry.type):
+            if isinstance(entry.type, FragmentType):
+                return fragments.broadcast(t, node, entry)
+            return splat(t, node, entry, type_)
         t.fail(node, f"expected {type_}{where}, found {entry.type}{_hint(entry.type, type_)}")
     if isinstance(entry, WeakSelect):
         a, b = (typed(t, node, e, type_, what) for e in (entry.a, entry.b))
@@ -106,12 +122,12 @@ def _splats(t: Tracer, source: Type, target: VectorType) -> bool:
     return source == target.element or widens(t, source, target.element)
 
 
-def splat(t: Tracer, node: ast.AST, scalar: Value, type_: VectorType) -> Value:
+def splat(t: Tracer, node: ast.AST, scalar: Value, type_: VectorType | FragmentType) -> Value:
     return t.emit(node, "splat", scalar, type=type_)
 
 
 def _hint(found: Type, expected: Type) -> str:
-    same_shape = isinstance(found, VectorType) == isinstance(expected, VectorType)
+    same_shape = with_element(found, element_of(expected)) == expected
     if found == bool_:
         return f"; write select(condition, {expected}(1), {expected}(0))"
     if expected == bool_:
@@ -143,6 +159,10 @@ def _wider(t: Tracer, node: ast.AST, a: Type, b: Type, what: str) -> Type:
         return a
     if isinstance(b, VectorType) and not isinstance(a, VectorType) and b.element == a:
         return b
+    if fragments.absorbs(a, b):
+        return a
+    if fragments.absorbs(b, a):
+        return b
     t.fail(
         node,
         f"operands of {what} have types {a} and {b}; expected one type, "
@@ -154,9 +174,7 @@ def condition(t: Tracer, node: ast.AST, entry: Entry) -> Value | bool:
     """An entry as a condition: a bool scalar, or a constant by Python's truth."""
     if isinstance(entry, Value):
         if entry.type != bool_:
-            hint = (
-                "" if isinstance(entry.type, MemType | VectorType) else "; compare it, as in x != 0"
-            )
+            hint = "" if not isinstance(entry.type, DType) else "; compare it, as in x != 0"
             t.fail(node, f"expected a bool as condition, found {entry.type}{hint}")
         return entry
     if isinstance(entry, WeakSelect | SlotRef):

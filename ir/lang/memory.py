@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..core import Value
-from ..dtypes import DType, MemType, Space, VectorType, element_of
+from ..dtypes import DType, FragmentType, MemType, Space, VectorType, element_of
 from . import literals
 from .values import Entry, Memory, Registers, Slot, SlotRef, WeakSelect, describe
 
@@ -228,8 +228,10 @@ def _clear(t: Tracer, node: ast.AST, memory: Memory, count: int) -> None:
 
 def make_registers(t: Tracer, node: ast.AST, type_: Entry, shape: Entry, init: Entry) -> Registers:
     """A register array, every cell `init`."""
-    if not isinstance(type_, DType | VectorType):
-        t.fail(node, f"a register array holds scalars or vectors, found {describe(type_)}")
+    if not isinstance(type_, DType | VectorType | FragmentType):
+        t.fail(
+            node, f"a register array holds scalars, vectors or fragments, found {describe(type_)}"
+        )
     sizes = shape_of(t, node, shape)
     if math.prod(sizes) > MAX_REGISTERS:
         t.fail(node, f"a register array of {math.prod(sizes)} cells exceeds {MAX_REGISTERS}")

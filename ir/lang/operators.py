@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core import Value
-from ..dtypes import DType, VectorType, element_of
+from ..dtypes import DType, FragmentType, VectorType, element_of
 from . import constants, literals
 from .values import Entry, WeakSelect, describe
 
@@ -141,7 +141,7 @@ def power(t: Tracer, node: ast.AST, a: Entry, b: Entry) -> Entry:
         return t.emit(node, "pow", x, y)
     from .inline import library
 
-    if isinstance(x.type, VectorType):
+    if not isinstance(x.type, DType):
         t.fail(node, f"'**' of {x.type}: expected floats, scalars or a small constant exponent")
     return library(t, node, "int_power", x, y)
 
@@ -160,7 +160,7 @@ def compare(t: Tracer, node: ast.AST, op: ast.cmpop, a: Entry, b: Entry) -> Entr
     if isinstance(op, ast.Is | ast.IsNot):
         for entry in (a, b):
             t.require_static(node, entry, "what `is` compares")
-        equal = a is b or (isinstance(a, DType | VectorType | bool) and a == b)
+        equal = a is b or (isinstance(a, DType | VectorType | FragmentType | bool) and a == b)
         return equal is isinstance(op, ast.Is)
     if isinstance(op, ast.In | ast.NotIn):
         found = _contains(t, node, a, b)
@@ -192,7 +192,7 @@ def invert(t: Tracer, node: ast.AST, entry: Entry) -> Entry:
 def unary(t: Tracer, node: ast.UnaryOp) -> Entry:
     entry = t.expression(node.operand)
     if isinstance(node.op, ast.Not):
-        vector = isinstance(entry, Value) and isinstance(entry.type, VectorType)
+        vector = isinstance(entry, Value) and isinstance(entry.type, VectorType | FragmentType)
         if vector and element_of(entry.type).is_bool:
             return t.emit(node, "not", entry)
         return invert(t, node, entry)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ..dtypes import DType, VectorType
+from ..dtypes import DType, FragmentType, VectorType
 from .values import Entry
 
 
@@ -38,7 +38,7 @@ def constant(value: Any) -> Entry:
     """A Python object as an entry: numpy scalars become numbers, lists become tuples."""
     if isinstance(value, list | tuple):
         return tuple(constant(v) for v in value)
-    plain = isinstance(value, ModuleType | DType | VectorType | type)
+    plain = isinstance(value, ModuleType | DType | VectorType | FragmentType | type)
     if not plain and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         return value.item()
     return value

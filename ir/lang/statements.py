@@ -118,9 +118,9 @@ def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
         t.fail(node, "a declaration without a value; variables are defined by assigning them")
     entry = t.expression(node.value)
     wanted = t.static(node.annotation, "a variable's type")
-    from ..dtypes import DType, VectorType
+    from ..dtypes import DType, FragmentType, VectorType
 
-    if not isinstance(wanted, DType | VectorType):
+    if not isinstance(wanted, DType | VectorType | FragmentType):
         t.fail(node.annotation, "expected a type such as f32 or f32x4")
     assign_to(t, node.target, literals.typed(t, node.value, entry, wanted))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..dtypes import DTYPES, LANES, Access, DType, VectorType
+from ..dtypes import DTYPES, LANES, Access, DType, FragmentType, VectorType
 
 
 class OutsideKernelError(TypeError):
@@ -125,3 +125,15 @@ VECTORS: dict[str, VectorType] = {
 def vec(element: DType, lanes: int) -> VectorType:
     """The vector type of `lanes` (2, 4 or 8) elements; `vec(f32, 4)` is `f32x4`."""
     return VectorType(element, lanes)
+
+
+def fragment(element: DType, role: str, shape: tuple[int, int] | None = None) -> FragmentType:
+    """The type of a matrix that a subgroup holds: role "a" (16 x K), "b" (K x 16), "acc" (16 x 16,
+    the sum of products) or "row" (one value for each row of an "acc").
+
+    Without a shape, K is what the hardware multiplies at once: 16 for 16-bit elements, 8 for f32
+    and 32 for 8-bit integers.
+    """
+    depth = {8: 32, 16: 16, 32: 8}.get(element.bits, 16)
+    shapes = {"a": (16, depth), "b": (depth, 16), "row": (16, 1)}
+    return FragmentType(element, role, *(shape or shapes.get(role, (16, 16))))

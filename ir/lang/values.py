@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core import Value
-from ..dtypes import DType, MemType, Type, VectorType
+from ..dtypes import DType, FragmentType, MemType, Type, VectorType
 
 Entry = Any
 Slot = tuple[int, str | int]  # (frame or register array, name or cell)
@@ -47,7 +47,7 @@ class Registers:
 
     number: int
     shape: tuple[int, ...]
-    type: DType | VectorType
+    type: DType | VectorType | FragmentType
 
     @property
     def count(self) -> int:
@@ -144,7 +144,7 @@ def describe(entry: Entry) -> str:
         return f"the {kind} {entry.name!r} of {entry.type.element}"
     if isinstance(entry, Registers):
         return f"a register array of {entry.type}"
-    if isinstance(entry, DType | VectorType):
+    if isinstance(entry, DType | VectorType | FragmentType):
         return f"the type {entry}"
     if entry is None:
         return "None"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import fragment_rules as fr
 from . import meaning as m
 from . import rules as r
 from .table import Effect, OpRow, define
@@ -147,6 +148,30 @@ def _subgroups() -> None:
     op("subgroup_elect", 0, r.elect_rule, "true in lane 0 only")
 
 
+def _fragments() -> None:
+    def op(name: str, arity: int, rule: Any, doc: str, effect: Effect = Effect.CONVERGENT) -> None:
+        _row(name, arity, rule, effect=effect, doc=doc)
+
+    op("fragment_load", 3, fr.load_rule,
+       "memory, index, stride: element (r, c) is at index + r * stride + c, or in attr layout"
+       ' "column" at index + r + c * stride', Effect.READ)  # fmt: skip
+    op("fragment_store", 4, fr.store_rule, "memory, index, stride, value; as fragment_load",
+       Effect.WRITE)  # fmt: skip
+    op("fragment_mma", 3, fr.mma_rule,
+       "a @ b + c; exact products; f32 sums in any order, each rounded or cut off: within"
+       " (K + 1) * 2**-23 of |c| + |a| @ |b| (f16: 2**-10); f32 operands may be rounded to 11 bits"
+       " first; integers wrap")  # fmt: skip
+    op("fragment_reduce", 1, fr.reduce_rule, "attr kind add, max or min along each row")
+    op("fragment_broadcast", 1, fr.broadcast_rule, "one value per row, along the rows")
+    op("fragment_cast", 1, fr.cast_rule, "an accumulator as the a of a product")
+    op("fragment_coordinate", 0, fr.coordinate_rule, "the row (attr dim 0) or column (1)")
+    op("nv_mma", 3, fr.nv_mma_rule,
+       "mma.sync of PTX: attr shape, attrs a and b (element types); packed words")  # fmt: skip
+    op("nv_ldmatrix", 2, fr.nv_ldmatrix_rule,
+       "ldmatrix.x4 of PTX: memory, index of this lane's row of 8; attr transposed",
+       Effect.READ)  # fmt: skip
+
+
 def _control() -> None:
     terminators = ("yield", "continue", "break", "condition", "return")
     for name in ("if", "switch", "for", "while", *terminators):
@@ -169,4 +194,5 @@ _vectors()
 _ids()
 _memory()
 _subgroups()
+_fragments()
 _control()

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..dtypes import (
     DType,
+    FragmentType,
     MemType,
     Type,
     VectorType,
@@ -40,6 +41,12 @@ def value_type(t: Type, what: str) -> Type:
     """`t`, which must be a scalar or vector."""
     require(not isinstance(t, MemType), f"{what} must be a value, not {t}")
     return t
+
+
+def lane_type(t: Type, what: str) -> Type:
+    """`t`, which must be a value of one invocation: a scalar or vector."""
+    require(not isinstance(t, FragmentType), f"{what} must be a scalar or vector, not {t}")
+    return value_type(t, what)
 
 
 def memory_type(t: Type, what: str) -> MemType:
@@ -91,9 +98,8 @@ def convert_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     if wanted is None or len(wanted) != 1:
         raise OpTypeError("convert needs the type to convert to")
     target = value_type(wanted[0], "result")
-    require(
-        lanes_of(source) == lanes_of(target), f"convert from {source} to {target}: lanes differ"
-    )
+    same_shape = with_element(source, element_of(target)) == target
+    require(same_shape, f"convert from {source} to {target}: lanes differ")
     return (target,)
 
 
@@ -108,6 +114,9 @@ def bitcast_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     )
     for t in (source, target):
         require(not element_of(t).is_bool, f"a bool has no bit pattern (bitcast of {t})")
+    if isinstance(source, FragmentType) or isinstance(target, FragmentType):
+        same_shape = with_element(source, element_of(target)) == target
+        require(same_shape, f"bitcast from {source} to {target}: shapes differ")
     return (target,)
 
 
@@ -122,8 +131,8 @@ def vector_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
 
 
 def splat_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
-    if wanted is None or not isinstance(wanted[0], VectorType):
-        raise OpTypeError("splat needs a vector type")
+    if wanted is None or not isinstance(wanted[0], VectorType | FragmentType):
+        raise OpTypeError("splat needs a vector or fragment type")
     require(operands[0] == wanted[0].element, f"splat of {operands[0]} to {wanted[0]}")
     return (wanted[0],)
 
@@ -188,7 +197,7 @@ def load_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
 def store_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     memory = memory_type(operands[0], "operand 1")
     int_scalar(operands[1], "an index")
-    value = value_type(operands[2], "operand 3")
+    value = lane_type(operands[2], "operand 3")
     require(memory.access.writes, f"store to {memory}, which may only be read")
     require(element_of(value) == memory.element, f"store of {value} to {memory}")
     return ()
@@ -213,7 +222,7 @@ REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
 def subgroup_reduce_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
-    t, kind = value_type(operands[0], "operand"), attrs["kind"]
+    t, kind = lane_type(operands[0], "operand"), attrs["kind"]
     require(kind in REDUCTIONS, f"reduction {kind!r}; known: {', '.join(REDUCTIONS)}")
     bitwise = kind in ("and", "or", "xor")
     ok = element_of(t).is_int if bitwise else not element_of(t).is_bool
@@ -223,7 +232,7 @@ def subgroup_reduce_rule(operands: Types, attrs: Attrs, wanted: Types | None) ->
 
 def shuffle_lane_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     int_scalar(operands[1], "a lane")
-    return (value_type(operands[0], "operand"),)
+    return (lane_type(operands[0], "operand"),)
 
 
 def vote_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from operator import is_
 
 from ..core import Kernel, Op, Region, Value
-from .effects import CONVERGENT, LOOPS, MERGEABLE, WRITERS
+from .effects import CONVERGENT, LOOPS, MERGEABLE, READERS, WRITERS
 
 _JUMPS = frozenset({"break", "continue", "return"})
-_PLAIN = MERGEABLE | CONVERGENT | {"load", "alloc", "yield", "condition"}
+_PLAIN = MERGEABLE | CONVERGENT | READERS | {"alloc", "yield", "condition"}
 
 
 @dataclass(frozen=True)

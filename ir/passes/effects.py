@@ -17,7 +17,8 @@ PURE = frozenset(n for n, r in ROWS.items() if r.effect is Effect.PURE)
 IDS = frozenset(n for n, r in ROWS.items() if r.effect is Effect.ID)
 MERGEABLE = PURE | IDS
 CONVERGENT = frozenset(n for n, r in ROWS.items() if r.effect is Effect.CONVERGENT)
-WRITERS = frozenset({"store", "atomic", "compare_exchange"})
+WRITERS = frozenset({"store", "atomic", "compare_exchange", "fragment_store"})
+READERS = frozenset({"load", "fragment_load", "nv_ldmatrix"})  # and nothing else
 SYNCS = frozenset(n for n, r in ROWS.items() if r.effect is Effect.SYNC)
 LOOPS = frozenset({"for", "while"})
 TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
@@ -139,11 +140,14 @@ def _region(region: Region, table: dict[int, Summary]) -> Summary:
             convergent |= inner.convergent
             notes |= inner.notes
             loops |= inner.loops
-        elif name == "load":
+        elif name in READERS:
             reads.add(op.operands[0].id)
+            convergent |= name != "load"
         elif name in WRITERS:
             writes.add(op.operands[0].id)
-            if name != "store":
+            if name == "fragment_store":
+                convergent = True
+            elif name != "store":
                 reads.add(op.operands[0].id)
         elif name in SYNCS:
             sync = True

@@ -10,6 +10,7 @@ from .checks import Checks
 from .contract import Contract
 from .dce import Dce
 from .debug import DropDebug
+from .fragments import Fragments
 from .legalize import Legalize
 from .licm import Licm
 from .number import Renumber
@@ -49,13 +50,18 @@ def standard(
     unroll: Unroll | None = Unroll(),  # noqa: B008 - frozen
     vectorize: Vectorize | None = Vectorize(),  # noqa: B008 - frozen
     renumber: bool = True,
+    fragments: Pass | None = Fragments(),  # noqa: B008 - frozen
 ) -> tuple[Pass, ...]:
-    """The passes for a target: drop debug ops, check bounds on demand, optimise, legalize, clean.
+    """The passes for a target: drop debug ops, lower fragments, check bounds on demand, optimise,
+    legalize, clean.
 
     unroll, vectorize: None leaves the pass out; the target's compiler may do better.
     renumber: give values their canonical numbers, which an emitter does not need.
+    fragments: how matrix fragments are lowered; None leaves them to the emitter.
     """
     first: list[Pass] = [DropDebug()]
+    if fragments is not None:
+        first.append(fragments)
     if checks:
         first.append(Checks())
     steps = (unroll, Contract(), vectorize)

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from ..core import Kernel, Op, Region, Value
 from ..dtypes import MemType, Space, Type, VectorType, lanes_of
 from .affine import SUMS, AffineForms
-from .effects import SYNCS, WRITERS, Aliasing, Summary, free_number, summarize
+from .effects import READERS, SYNCS, WRITERS, Aliasing, Summary, free_number, summarize
 
 Key = tuple[object, ...]
 
-_ACTING = WRITERS | SYNCS | {"load"}  # what looks at memory or orders it, beside regions
+_ACTING = WRITERS | SYNCS | READERS  # what looks at memory or orders it, beside regions
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class _Vectorizer:
                 else:
                     pending[memory] = key, lanes
                 continue
-            if op.name == "load":
+            if op.name in READERS:
                 for other in self.aliasing.touched(op.operands[0].id):
                     pending.pop(other, None)
                 continue

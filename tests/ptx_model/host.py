@@ -117,7 +117,7 @@ class Model:
     def __init__(
         self, kernel: Kernel, arch: str = "sm_80", checks: bool = False, edit: Edit | None = None
     ) -> None:
-        self.prepared = prepare(kernel, Options(checks=checks))
+        self.prepared = prepare(kernel, Options(checks=checks), find_arch(kernel.name, arch))
         self.file = build(self.prepared, arch, edit)
         self.dynamic = shared.dynamic_bytes(self.prepared)
         self.entry = getattr(ctypes.CDLL(str(self.file)), kernel.name)

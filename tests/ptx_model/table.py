@@ -47,14 +47,16 @@ NVVM: dict[str, Row] = {
     "sin.approx.f": PURE,
     "cos.approx.f": PURE,
     "rsqrt.approx.f": PURE,
+    "mma.m16n8k{8,16}.row.col.{f32.f32,bf16}": WARP,
+    "mma.m16n8k16.row.col.f16.f16": WARP,
+    "mma.m16n8k{4,8}.row.col.tf32": WARP,
+    "mma.m16n8k{16,32}.row.col.{s8,u8,s8.u8,u8.s8}": WARP,
+    "ldmatrix.sync.aligned.m8n8.{x1,x2,x4}{,.trans}.b16.p3": WARP,
+    "f2tf32.rna": PURE,
 }
 
 # Modelled before an emitter uses it.
 AHEAD: dict[str, Row] = {
-    "mma.m16n8k{8,16}.row.col.{f32.f32,bf16}": WARP,
-    "mma.m16n8k{4,8}.row.col.tf32": WARP,
-    "mma.m16n8k{16,32}.row.col.{s8,u8,s8.u8,u8.s8}": WARP,
-    "ldmatrix.sync.aligned.m8n8.{x1,x2,x4}{,.trans}.b16.p3": WARP,
     "cp.async.ca.shared.global.{4,8,16}{,.s}": COPY,
     "cp.async.cg.shared.global.16{,.s}": COPY,
     "cp.async.commit.group": WAIT,

@@ -29,6 +29,14 @@ DP4A(s, u, int8_t, uint8_t)
 DP4A(u, s, uint8_t, int8_t)
 DP4A(u, u, uint8_t, uint8_t)
 
+/* f32 with 11 significant bits, ties away from zero */
+API uint32_t nv_f2tf32_rna(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  if ((bits & 0x7F800000u) == 0x7F800000u) return bits;
+  return (bits + 0x1000u) & 0xFFFFE000u;
+}
+
 API float nv_ex2_approx_f(float x) { return (float)exp2(x); }
 API float nv_lg2_approx_f(float x) { return (float)log2(x); }
 API float nv_sin_approx_f(float x) { return (float)sin(x); }

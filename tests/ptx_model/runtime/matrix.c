@@ -103,6 +103,20 @@ WHOLE(m16n8k32_row_col_u8, 32, byte, byte, LARGE, a0, a1, a2, a3, b0, b1)
 WHOLE(m16n8k32_row_col_s8_u8, 32, signed_byte, byte, LARGE, a0, a1, a2, a3, b0, b1)
 WHOLE(m16n8k32_row_col_u8_s8, 32, byte, signed_byte, LARGE, a0, a1, a2, a3, b0, b1)
 
+/* Sums in f16: as in f32, rounded once. */
+API void nv_mma_m16n8k16_row_col_f16_f16(uint32_t *out, uint32_t site, LARGE, uint32_t c0,
+                                         uint32_t c1) {
+  Product p = product(2, 16, half, half);
+  uint32_t a[] = {a0, a1, a2, a3}, b[] = {b0, b1}, c[] = {c0, c1};
+  memcpy(p.a, a, sizeof a), memcpy(p.b, b, sizeof b);
+  for (int i = 0; i < 4; i++) p.c.f[i] = (float)half(c[i / 2], i % 2);
+  meet(site, 0xFFFFFFFFu, &p, multiply);
+  for (int i = 0; i < 4; i++) {
+    _Float16 sum = (_Float16)p.c.f[i];
+    memcpy((char *)out + 2 * i, &sum, 2);
+  }
+}
+
 /* ldmatrix: lanes 8 m ... 8 m + 7 bring the rows of matrix m, 8 elements of 16 bits each */
 
 typedef struct { const char *row; uint32_t site, out[4]; int matrices, transposed; } Load;

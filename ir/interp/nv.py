@@ -1,0 +1,130 @@
+"""A model of NVIDIA's mma.sync and ldmatrix, from the register tables of the PTX manual.
+
+Traced kernels hold no such ops: passes for PTX make them, and run here without a GPU. The tables
+are written down apart from those of `ir.passes.fragment_layout`, which they check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core import Op
+from ..dtypes import DTYPES, DType, MemType
+from .frame import Array, Frame, widen
+from .memory import watch_load
+from .races import MANY
+from .report import ProblemKind
+from .subgroups import Grid
+from .values import decode, encode, int_attr, register_type
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+# (registers, lanes, elements of a register) -> row or column, for each shape, with
+# g = lane // 4 and t = lane % 4.
+Place = tuple[int, int]
+
+
+def _a(depth: int, bits: int) -> Iterator[tuple[int, int, int, Place]]:
+    """Register, lane, element, (row, column) of a 16 x depth operand a."""
+    per = 32 // bits
+    for lane in range(32):
+        g, t = divmod(lane, 4)
+        for register in range(4):
+            for e in range(per):
+                row = g + 8 * (register % 2)
+                yield register, lane, e, (row, t * per + e + depth // 2 * (register // 2))
+
+
+def _b(depth: int, bits: int) -> Iterator[tuple[int, int, int, Place]]:
+    """The same of a depth x 8 operand b."""
+    per = 32 // bits
+    for lane in range(32):
+        g, t = divmod(lane, 4)
+        for register in range(2):
+            for e in range(per):
+                yield register, lane, e, (t * per + e + depth // 2 * register, g)
+
+
+def _c(bits: int) -> Iterator[tuple[int, int, int, Place]]:
+    """The same of a 16 x 8 sum."""
+    per = 32 // bits
+    for lane in range(32):
+        g, t = divmod(lane, 4)
+        for n in range(4):
+            yield n // per, lane, n % per, (g + 8 * (n // 2), 2 * t + n % 2)
+
+
+def _unpack(words: Array, dtype: DType) -> Array:
+    """Registers [..., count] of 32 bits as elements [..., count, per]."""
+    cells = np.ascontiguousarray(words)[..., None].view(dtype.storage)
+    return decode(cells, dtype)
+
+
+def _matrix(
+    table: Array, dtype: DType, shape: Place, places: Iterator[tuple[int, int, int, Place]]
+) -> Array:
+    """Registers [subgroups, 32, count] as matrices [subgroups, rows, columns]."""
+    elements = _unpack(table, dtype)
+    matrix = np.zeros((len(table), *shape), elements.dtype)
+    for register, lane, e, (row, column) in places:
+        matrix[:, row, column] = elements[:, lane, register, e]
+    return matrix
+
+
+def mma(machine: Machine, frame: Frame, op: Op) -> None:
+    """mma.sync.m16n8kK: the product of one warp."""
+    grid = Grid(machine, frame, op)
+    depth = int(str(op.attr("shape"))[len("m16n8k") :])
+    a, b = DTYPES[str(op.attr("a"))], DTYPES[str(op.attr("b"))]
+    c = op.result.type.element  # type: ignore[union-attr]
+    if c.name == "u32":  # packed
+        c = DTYPES["f16"]
+    tables = [grid.table(widen(frame.get(v.id), frame.size), 0) for v in op.operands]
+    wide = np.int64 if c.is_int else np.float64
+    left = _matrix(tables[0], a, (16, depth), _a(depth, a.bits)).astype(wide)
+    right = _matrix(tables[1], b, (depth, 8), _b(depth, b.bits)).astype(wide)
+    total = _matrix(tables[2], c, (16, 8), _c(c.bits)).astype(wide)
+    with np.errstate(all="ignore"):
+        total = (left @ right + total).astype(register_type(c))
+    out = np.zeros((*tables[2].shape, 32 // c.bits), register_type(c))
+    for register, lane, e, (row, column) in _c(c.bits):
+        out[:, lane, register, e] = total[:, row, column]
+    words = np.ascontiguousarray(encode(out, c)).view(tables[2].dtype)[..., 0]
+    frame.values[op.result.id] = grid.pick(words)
+
+
+def ldmatrix(machine: Machine, frame: Frame, op: Op) -> None:
+    """ldmatrix.x4: lanes 8 m .. 8 m + 7 point at the rows of matrix m."""
+    grid = Grid(machine, frame, op)
+    memory = machine.memories[op.operands[0].id]
+    index = widen(frame.get(op.operands[1].id), frame.size).astype(np.int64)
+    odd = (index % 8 != 0) | (index < 0) | (index + 8 > memory.count)
+    if odd.any():
+        at = int(index[np.flatnonzero(odd)[0]])
+        machine.recorder.add(
+            ProblemKind.OUT_OF_BOUNDS if at % 8 == 0 else ProblemKind.MISALIGNED,
+            op,
+            int(np.count_nonzero(odd)),
+            lambda: f"ldmatrix of {memory.name}[{at}], which has {memory.count} elements",
+        )
+        index = np.where(odd, 0, index)
+    cells = index + memory.base(machine, frame)
+    cells = cells[:, None] + np.arange(8)
+    keys = (machine.keys(frame) | MANY).repeat(8) if machine.watch_races else cells.ravel()
+    chosen = np.arange(frame.size).repeat(8)
+    watch_load(machine, frame, op, memory, cells.ravel(), chosen, keys)
+    assert isinstance(op.operands[0].type, MemType)
+    bits = memory.data[cells].view(np.uint16)
+    rows = grid.table(bits, 0).reshape(grid.rows, 4, 8, 8)
+    if int_attr(op, "transposed"):
+        rows = rows.transpose(0, 1, 3, 2)
+    # Lane 4 g + t gets elements 2 t and 2 t + 1 of row g of each matrix.
+    pairs = np.ascontiguousarray(rows).view(np.uint32).reshape(grid.rows, 4, 32)
+    frame.values[op.result.id] = grid.pick(pairs.transpose(0, 2, 1))
+
+
+HANDLERS = {"nv_mma": mma, "nv_ldmatrix": ldmatrix}

@@ -1,0 +1,192 @@
+"""Kernels on matrix fragments, their inputs, and what they must compute within which error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gristmill.ir.core import Kernel
+from gristmill.ir.dtypes import DTYPES
+from gristmill.ir.lang import *
+from gristmill.kernels.family import decode, normal
+
+KINDS = (
+    ("f16", "f16", "f32", 16), ("f16", "f16", "f16", 16), ("bf16", "bf16", "f32", 16),
+    ("f32", "f32", "f32", 8), ("i8", "i8", "i32", 32), ("u8", "u8", "i32", 32),
+    ("u8", "i8", "i32", 32), ("i8", "u8", "i32", 32),
+)  # fmt: skip
+LAYOUTS = tuple((a, b) for a in ("row", "column") for b in ("row", "column"))
+STEPS = 2  # products along k
+
+
+@device
+def stage(tile, source, WIDTH, COUNT, THREADS):
+    """Rows of WIDTH elements of `source` into the padded rows of `tile`."""
+    for i in range(local_id(0), COUNT, THREADS):
+        tile[i // WIDTH, i % WIDTH] = source[i]
+
+
+@kernel(workgroup=lambda: (2 * SUBGROUP, 1, 1))
+def product(
+    a: Read[TA],
+    b: Read[TB],
+    c: ReadWrite[TC],
+    *,
+    TA: DType = f16,
+    TB: DType = f16,
+    TC: DType = f32,
+    K: int = 16,
+    LA: str = "row",
+    LB: str = "row",
+    SHARED: bool = True,
+    SUBGROUP: int = 32,
+):
+    """c += a @ b, 16 x 2K by 2K x 16, by each of two subgroups for its own c."""
+    wa = 2 * K if LA == "row" else 16
+    wb = 16 if LB == "row" else 2 * K
+    if SHARED:
+        x = workgroup_array(TA, (32 * K // wa, wa + 16))
+        y = workgroup_array(TB, (32 * K // wb, wb + 16))
+        stage(x, a, wa, 32 * K, 2 * SUBGROUP)
+        stage(y, b, wb, 32 * K, 2 * SUBGROUP)
+        barrier()
+        wa = wa + 16
+        wb = wb + 16
+    else:
+        x = a
+        y = b
+    acc = fragment_load(fragment(TC, "acc"), c, 256 * subgroup_id(), 16)
+    for k in range(2):
+        left = k * K if LA == "row" else k * K * wa
+        right = k * K * wb if LB == "row" else k * K
+        one = fragment_load(fragment(TA, "a"), x, left, wa, LA)
+        two = fragment_load(fragment(TB, "b"), y, right, wb, LB)
+        acc = mma(one, two, acc)
+    fragment_store(c, 256 * subgroup_id(), acc, 16)
+
+
+@dataclass
+class Product:
+    """One specialization of `product` with its arguments and answer."""
+
+    kernel: Kernel
+    args: list[Any]
+    expected: np.ndarray
+    tolerance: np.ndarray | float
+    out: str
+
+    def wrong(self, got: np.ndarray) -> str:
+        """What is wrong with an output; empty if nothing is."""
+        values = decode(got, DTYPES[self.out]).astype(np.float64)
+        error = np.abs(values - self.expected)
+        bad = ~(error <= self.tolerance)
+        at = int(np.argmax(bad))
+        return f"c[{at}] is {values[at]}, not {self.expected[at]}" if bad.any() else ""
+
+
+def tolerance(a: np.ndarray, b: np.ndarray, c: np.ndarray, kind: str, out: str) -> Any:
+    """The error that the op table allows to STEPS products, of float64 operands."""
+    if out == "i32":
+        return 0.0
+    depth, unit = a.shape[1] // STEPS, 2.0**-23 if out == "f32" else 2.0**-10
+    size = np.abs(a) @ np.abs(b)
+    loose = 2 * 2.0**-11 * size * 1.01 if kind == "f32" else 0.0
+    least = 2.0**-149 if out == "f32" else 2.0**-24
+    return STEPS * (depth + 1) * unit * (np.abs(c) + size) * 1.01 + loose + least
+
+
+def make_product(
+    rng: np.random.Generator,
+    kinds: tuple[str, str, str, int],
+    layouts: tuple[str, str],
+    size: int,
+    shared: bool,
+) -> Product:
+    """A fresh product of these element types and layouts."""
+    ta, tb, tc, depth = kinds
+    kernel = product.trace(
+        "test", TA=ta, TB=tb, TC=tc, K=depth, LA=layouts[0], LB=layouts[1], SHARED=shared,
+        SUBGROUP=size,
+    )  # fmt: skip
+    a = normal(rng, (16, 2 * depth), DTYPES[ta])
+    b = normal(rng, (2 * depth, 16), DTYPES[tb])
+    c = normal(rng, (2, 16, 16), DTYPES[tc])
+    x, y, z = (decode(v, DTYPES[t]).astype(np.float64) for v, t in ((a, ta), (b, tb), (c, tc)))
+    value = x @ y + z
+    if tc == "i32":
+        value = value.astype(np.int64).astype(np.int32).astype(np.float64)
+    allowed = tolerance(x, y, z, ta, tc)
+    placed = [
+        np.ascontiguousarray(v if layout == "row" else v.T).reshape(-1)
+        for v, layout in zip((a, b), layouts, strict=True)
+    ]
+    flat = np.broadcast_to(allowed, value.shape).reshape(-1)
+    return Product(kernel, [*placed, c.reshape(-1)], value.reshape(-1), flat, tc)
+
+
+def products(rng: np.random.Generator, size: int, count: int = 0) -> Iterator[Product]:
+    """Every kind of product in some layout; or `count` of all, chosen at random."""
+    cases = [(k, n, s) for k in KINDS for n in LAYOUTS for s in (False, True)]
+    if count:
+        cases = [cases[i] for i in rng.choice(len(cases), count, replace=False)]
+    for kinds, layouts, shared in cases:
+        yield make_product(rng, kinds, layouts, size, shared)
+
+
+@kernel(workgroup=lambda: (SUBGROUP, 1, 1), grid=lambda: (n // 16, 1, 1))
+def attention(
+    q: Read[f16],
+    k: Read[f16],
+    v: Read[f16],
+    o: Write[f32],
+    n: i32,
+    scale: f32,
+    *,
+    D: int = 32,
+    SUBGROUP: int = 32,
+):
+    """Causal attention over n keys of D elements, 16 queries a workgroup, keys 16 at a time."""
+    top = group_id(0) * 16
+    queries = registers(fragment(f16, "a"), D // 16, fragment(f16, "a")(0.0))
+    out = registers(fragment(f32, "acc"), D // 16, 0.0)
+    for d in static_range(D // 16):
+        queries[d] = fragment_load(fragment(f16, "a"), q, top * D + 16 * d, D)
+    most = fragment(f32, "row")(-1e30)
+    total = fragment(f32, "row")(0.0)
+    for first in range(0, top + 16, 16):
+        scores = fragment(f32, "acc")(0.0)
+        for d in static_range(D // 16):
+            keys = fragment_load(fragment(f16, "b"), k, first * D + 16 * d, D, "column")
+            scores = mma(queries[d], keys, scores)
+        rows = fragment_row(scores.type) + top
+        columns = fragment_column(scores.type) + first
+        scores = select(columns <= rows, scores * scale, -1e30)
+        new = max(most, row_max(scores))
+        p = exp(scores - new)
+        shrink = exp(most - new)
+        total = total * shrink + row_add(p)
+        most = new
+        for d in static_range(D // 16):
+            values = fragment_load(fragment(f16, "b"), v, first * D + 16 * d, D)
+            out[d] = mma(convert(p, fragment(f16, "a")), values, out[d] * shrink)
+    for d in static_range(D // 16):
+        fragment_store(o, top * D + 16 * d, out[d] / total, D)
+
+
+def attention_case(rng: np.random.Generator, n: int, size: int, depth: int = 32) -> Product:
+    """`attention` on fresh values; its weights are rounded to f16, which dominates the error."""
+    kernel = attention.trace("test", D=depth, SUBGROUP=size)
+    q, k, v = (rng.standard_normal((n, depth)).astype(np.float16) for _ in range(3))
+    scale = 1 / np.sqrt(depth)
+    scores = q.astype(np.float64) @ k.astype(np.float64).T * np.float32(scale)
+    scores = np.where(np.tri(n, dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    weights /= weights.sum(1, keepdims=True)
+    value = weights @ v.astype(np.float64)
+    allowed = weights @ np.abs(v.astype(np.float64)) * 2.0**-10 + n * 2.0**-24
+    out = np.zeros((n, depth), np.float32)
+    args = [q.reshape(-1), k.reshape(-1), v.reshape(-1), out.reshape(-1), n, float(scale)]
+    return Product(kernel, args, value.reshape(-1), allowed.reshape(-1), "f32")
