@@ -285,7 +285,7 @@ def refuse_missing_tools(tools: list[str], target: str) -> None:
         name, _, version = tool.partition(" ")
         if tool == "assembler missing":
             raise StepError(
-                f"{target} needs an assembler: pip install 'gristmill[cubin]', or ptxas on PATH"
+                f"{target} needs an assembler: ptxas, or pip install 'gristmill[cubin]'"
             )
         if tool == "llc missing":
             raise StepError(f"{target}: {missing_llvm()}")
