@@ -10,8 +10,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ptx_model.host import Model
-from warp_texts import LANES, copies, ldmatrix, mma, one_warp
+from gristmill.backends.compile import Options
+from gristmill.backends.llvm.toolchain import emit_assembly
+from gristmill.backends.ptx.arch import ARCHS
+from gristmill.backends.ptx.emit import prepare, write
+from ptx_model.host import Model, ModelError
+from ptx_tools import pool
+from warp_texts import LANES, bulk, copies, ldmatrix, mma, one_warp, stmatrix
 
 # Intrinsic, LLVM type of a register of A and B, registers of both, K, element, accumulator.
 FLOATS = [
@@ -112,6 +117,41 @@ def test_products_of_integers(row: tuple, rng: np.random.Generator) -> None:
     assert np.array_equal(got, accumulators(wanted))
 
 
+def eight_bit_floats(kind: str) -> np.ndarray:
+    """The values of all 256 patterns."""
+    found = []
+    exponent_bits, bias = (4, 7) if kind == "e4m3" else (5, 15)
+    fraction_bits = 7 - exponent_bits
+    for bits in range(256):
+        exponent, fraction = (
+            bits >> fraction_bits & (1 << exponent_bits) - 1,
+            bits % 2**fraction_bits,
+        )
+        power = 2.0 ** (max(exponent, 1) - bias)
+        value = power * (min(exponent, 1) + fraction / 2**fraction_bits)
+        if kind == "e5m2" and exponent == 31:
+            value = np.nan if fraction else np.inf
+        if kind == "e4m3" and bits & 0x7F == 0x7F:
+            value = np.nan
+        found.append(-value if bits & 0x80 else value)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("of_b", ["e4m3", "e5m2"])
+@pytest.mark.parametrize("of_a", ["e4m3", "e5m2"])
+def test_products_of_8_bit_floats(of_a: str, of_b: str, rng: np.random.Generator) -> None:
+    name = f"m16n8k32.row.col.f32.{of_a}.{of_b}.f32"
+    values = [eight_bit_floats(kind) for kind in (of_a, of_b)]
+    fine = [np.flatnonzero(np.isfinite(v)).astype(np.uint8) for v in values]
+    a, b = rng.choice(fine[0], (16, 32)), rng.choice(fine[1], (32, 8))
+    c = rng.standard_normal((16, 8)).astype(np.float32)
+    x = np.concatenate([registers(a, b), accumulators(c).view(np.uint32)])
+    got = product_of((name, "i32", 6, 32, ""), "float", x, 1).view(np.float32)
+    a64, b64 = values[0][a], values[1][b]
+    bound = accumulators(np.abs(a64) @ np.abs(b64) + np.abs(c)) * 33 * 2.0**-23
+    assert (np.abs(got - accumulators(a64 @ b64 + c)) <= bound).all()
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_ldmatrix_gives_each_lane_its_elements(
@@ -153,3 +193,60 @@ def test_the_rest_of_a_copy_that_is_given_less_is_zero(rng: np.random.Generator)
         _, second = copied(copies(early=False, given=given), x, 1)
         wanted = x[128:].reshape(LANES, 4) * (np.arange(4) < given // 4)
         assert np.array_equal(second.reshape(LANES, 4), wanted)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_stmatrix_is_the_reverse_of_ldmatrix(
+    count: int, transposed: bool, rng: np.random.Generator
+) -> None:
+    x = rng.integers(0, 1 << 31, count * LANES).astype(np.int32)
+    y = np.zeros(count * LANES, np.int32)
+    Model(one_warp(), edit=stmatrix(count, transposed)).run([x, y], (1, 1, 1))
+    given, got = (z.view(np.uint16).reshape(count, 8, 8) for z in (x, y))
+    assert np.array_equal(got, given.transpose(0, 2, 1) if transposed else given)
+
+
+def test_a_bulk_copy_is_there_when_its_barrier_says_so(rng: np.random.Generator) -> None:
+    x = rng.integers(0, 1 << 31, LANES).astype(np.int32)
+    for seed in range(5):
+        y, early = np.zeros((2, LANES), np.int32)
+        Model(one_warp(), edit=bulk()).run([x, y], (1, 1, 1), seed=seed)
+        assert np.array_equal(y, x)
+        Model(one_warp(), edit=bulk(waits=False)).run([x, early], (1, 1, 1), seed=seed)
+        assert not (early == x).any()
+
+
+def test_a_phase_that_never_ends_is_found() -> None:
+    """More bytes are announced than come."""
+    x, y = np.zeros((2, LANES), np.int32)
+    with pytest.raises(ModelError, match="is stuck"):
+        Model(one_warp(), edit=bulk(announced=144)).run([x, y], (1, 1, 1))
+
+
+def test_a_wait_for_the_phase_before_waits_for_nothing() -> None:
+    x, y = np.arange(2 * LANES, dtype=np.int32).reshape(2, LANES)
+    Model(one_warp(), edit=bulk(parity=1)).run([x, y], (1, 1, 1))
+    assert not (y == x).any()
+
+
+CODE = {
+    **{row[0]: (mma(row[0], row[1], row[2], "float"), "sm_80") for row in FLOATS},
+    **{row[0]: (mma(row[0], row[1], row[2], "i32"), "sm_80") for row in WHOLE},
+    "fp8": (mma("m16n8k32.row.col.f32.e4m3.e5m2.f32", "i32", 6, "float"), "sm_100"),
+    **{f"ldmatrix.x{n}": (ldmatrix(n, n == 2), "sm_80") for n in (1, 2, 4)},
+    **{f"stmatrix.x{n}": (stmatrix(n, n == 2), "sm_90") for n in (1, 2, 4)},
+    "cp.async": (copies(early=False), "sm_80"),
+    "bulk": (bulk(), "sm_100"),
+}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_the_model_is_called_as_llvm_declares_its_intrinsics(name: str) -> None:
+    """LLVM takes an intrinsic that it does not know for a function of another module."""
+    edit, arch = CODE[name]
+    k = prepare(one_warp(), Options())
+    function = f"{emit_assembly.__module__}:{emit_assembly.__name__}"
+    text = pool().run(function, edit(write(k, ARCHS[arch])), ARCHS[arch].machine)
+    assert ".extern" not in text
+    assert "call" not in text

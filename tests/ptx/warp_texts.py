@@ -150,3 +150,85 @@ def copies(early: bool, given: int = 16, left: int = 0) -> Callable[[str], str]:
         ],
         tile=256,
     )
+
+
+def stmatrix(count: int, transposed: bool) -> Callable[[str], str]:
+    """Register n of x, n < count, through `stmatrix` into the rows of 16 bytes 0, 1, ... of the
+    tile; y = its words."""
+    name = f"llvm.nvvm.stmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.b16.p3"
+    lines = [line for n in range(count) for line in load(n)]
+    given = ", ".join(f"i32 %x.{n}" for n in range(count))
+    barrier = "call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
+    lines += [
+        "  %row = getelementptr inbounds [4 x i32], ptr addrspace(3) @tile, i64 %lane",
+        f"  call void @{name}(ptr addrspace(3) %row, {given})",
+        f"  {barrier}",
+    ]
+    for n in range(count):
+        lines += at(n, 1)
+        lines += [
+            f"  %s.{n} = getelementptr inbounds i32, ptr addrspace(3) @tile, i64 %p1.{n}.i",
+            f"  %v.{n} = load i32, ptr addrspace(3) %s.{n}, align 4",
+            f"  store i32 %v.{n}, ptr addrspace(1) %p1.{n}, align 4",
+        ]
+    types = ", ".join(["i32"] * count)
+    return with_body(
+        lines,
+        [
+            f"declare void @{name}(ptr addrspace(3), {types})",
+            "declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)",
+        ],
+        tile=LANES * 4,
+    )
+
+
+def bulk(announced: int = 128, waits: bool = True, parity: int = 0) -> Callable[[str], str]:
+    """One elected lane copies 128 bytes of x into the tile in bulk; all wait; y = the tile.
+
+    announced: bytes that the barrier is told of. waits: for the phase. parity: of that phase.
+    """
+    barrier = "ptr addrspace(3) @tile"
+    data = "ptr addrspace(3) %data"
+    go = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
+    try_wait = "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta"
+    copy = "llvm.nvvm.cp.async.bulk.global.to.shared.cta"
+    expect = "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta"
+    wait = [
+        "  br label %waiting",
+        "waiting:",
+        f"  %over = call i1 @{try_wait}({barrier}, i32 {parity})",
+        "  br i1 %over, label %there, label %waiting",
+        "there:",
+    ]
+    lines = [
+        "  %data = getelementptr inbounds i32, ptr addrspace(3) @tile, i64 4",
+        "  %e = call { i32, i1 } @llvm.nvvm.elect.sync(i32 -1)",
+        "  %one = extractvalue { i32, i1 } %e, 1",
+        "  br i1 %one, label %first, label %all",
+        "first:",
+        f"  call void @llvm.nvvm.mbarrier.init.shared({barrier}, i32 1)",
+        "  call void @llvm.nvvm.fence.mbarrier_init.release.cluster()",
+        f"  %token = call i64 @{expect}({barrier}, i32 {announced})",
+        f"  call void @{copy}({data}, {barrier}, ptr addrspace(1) %buffer0, i32 128, i64 0, i1 0)",
+        "  br label %all",
+        "all:",
+        go,
+        *(wait if waits else []),
+        "  %mine = getelementptr inbounds i32, ptr addrspace(3) %data, i64 %lane",
+        "  %v = load i32, ptr addrspace(3) %mine, align 4",
+        *store(0, "%v"),
+    ]
+    return with_body(
+        lines,
+        [
+            "declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)",
+            "declare { i32, i1 } @llvm.nvvm.elect.sync(i32)",
+            "declare void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3), i32)",
+            "declare void @llvm.nvvm.fence.mbarrier_init.release.cluster()",
+            f"declare i64 @{expect}(ptr addrspace(3), i32)",
+            f"declare i1 @{try_wait}(ptr addrspace(3), i32)",
+            f"declare void @{copy}(ptr addrspace(3), ptr addrspace(3), ptr addrspace(1), i32, i64, "
+            "i1)",
+        ],
+        tile=4 + LANES,
+    )

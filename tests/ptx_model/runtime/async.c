@@ -1,6 +1,6 @@
-/* Asynchronous copies into workgroup memory: done at the wait that covers them and not before, while
-   the destination holds a pattern. Whoever reads too early finds it, and what is written there in
-   between is lost. */
+/* Asynchronous copies into workgroup memory: done at the wait that covers them and not before,
+   while the destination holds a pattern. Whoever reads too early finds it, and what is written
+   there in between is lost. */
 
 #include "model.h"
 

@@ -79,8 +79,9 @@ static void begin(void) {
 }
 
 void start_block(const void *params) {
-  clear_barriers();
-  parameters = params, ready_count = done_count = 0, failed = 0, order = (int)(draw() % 3), started = time(NULL);
+  clear_barriers(), forget_mbarriers();
+  parameters = params, ready_count = done_count = 0, failed = 0;
+  order = (int)(draw() % 3), started = time(NULL);
   for (uint32_t n = 0; n < thread_count; n++) {
     Thread *t = &threads[n];
     if (!t->stack) {

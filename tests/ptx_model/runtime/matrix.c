@@ -36,6 +36,15 @@ static double tensor(uint32_t reg, int n) {
 static double byte(uint32_t reg, int n) { return (uint8_t)(reg >> 8 * n); }
 static double signed_byte(uint32_t reg, int n) { return (int8_t)(reg >> 8 * n); }
 
+/* 8-bit floats: e4m3 has no infinity and one NaN; e5m2 is the upper half of an f16. */
+static double e4m3(uint32_t reg, int n) {
+  int bits = (int)(reg >> 8 * n & 0xFF), exponent = bits >> 3 & 15, fraction = bits & 7;
+  double size = exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
+  if ((bits & 0x7F) == 0x7F) size = (double)NAN;
+  return bits & 0x80 ? -size : size;
+}
+static double e5m2(uint32_t reg, int n) { return half((reg >> 8 * n & 0xFF) << 8, 0); }
+
 static float truncated(double x) {
   float near = (float)x;
   return isfinite(near) && fabs((double)near) > fabs(x) ? nextafterf(near, 0) : near;
@@ -67,12 +76,29 @@ static Product product(int elements, int depth, Decode a, Decode b) {
                    .a_value = a, .b_value = b};
 }
 
+#define EIGHT_BITS(x, y)                                                                       \
+  API void nv_mma_m16n8k32_row_col_f32_##x##_##y##_f32(                                        \
+      float *out, uint32_t site, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,           \
+      uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3) {                      \
+    Product p = product(4, 32, x, y);                                                          \
+    uint32_t of_a[] = {a0, a1, a2, a3}, of_b[] = {b0, b1};                                     \
+    float of_c[] = {c0, c1, c2, c3};                                                           \
+    memcpy(p.a, of_a, 16), memcpy(p.b, of_b, 8), memcpy(p.c.f, of_c, 16);                      \
+    meet(site, 0xFFFFFFFFu, &p, multiply);                                                     \
+    memcpy(out, p.c.f, sizeof p.c.f);                                                          \
+  }
+EIGHT_BITS(e4m3, e4m3)
+EIGHT_BITS(e4m3, e5m2)
+EIGHT_BITS(e5m2, e4m3)
+EIGHT_BITS(e5m2, e5m2)
+
 #define FOUR(type) type c0, type c1, type c2, type c3
 #define FLOATS(name, elements, depth, decode, registers, ...)                                  \
   API void nv_mma_##name(float *out, uint32_t site, registers, FOUR(float)) {                  \
     Product p = product(elements, depth, decode, decode);                                      \
     uint32_t all[] = {__VA_ARGS__};                                                            \
-    memcpy(p.a, all, 4 * (size_t)p.a_count), memcpy(p.b, all + p.a_count, 4 * (size_t)p.b_count); \
+    memcpy(p.a, all, 4 * (size_t)p.a_count);                                                   \
+    memcpy(p.b, all + p.a_count, 4 * (size_t)p.b_count);                                       \
     p.c.f[0] = c0, p.c.f[1] = c1, p.c.f[2] = c2, p.c.f[3] = c3;                                \
     meet(site, 0xFFFFFFFFu, &p, multiply);                                                     \
     memcpy(out, p.c.f, sizeof p.c.f);                                                          \
@@ -81,7 +107,8 @@ static Product product(int elements, int depth, Decode a, Decode b) {
   API void nv_mma_##name(uint32_t *out, uint32_t site, registers, FOUR(uint32_t)) {            \
     Product p = product(4, depth, a_decode, b_decode);                                         \
     uint32_t all[] = {__VA_ARGS__};                                                            \
-    memcpy(p.a, all, 4 * (size_t)p.a_count), memcpy(p.b, all + p.a_count, 4 * (size_t)p.b_count); \
+    memcpy(p.a, all, 4 * (size_t)p.a_count);                                                   \
+    memcpy(p.b, all + p.a_count, 4 * (size_t)p.b_count);                                       \
     p.c.i[0] = c0, p.c.i[1] = c1, p.c.i[2] = c2, p.c.i[3] = c3, p.whole = 1;                   \
     meet(site, 0xFFFFFFFFu, &p, multiply);                                                     \
     memcpy(out, p.c.i, sizeof p.c.i);                                                          \
@@ -166,3 +193,48 @@ API uint32_t nv_ldmatrix_sync_aligned_m8n8_x1_b16_p3(uint32_t site, const char *
 API uint32_t nv_ldmatrix_sync_aligned_m8n8_x1_trans_b16_p3(uint32_t site, const char *row) {
   return loaded(site, row, 1, 1).out[0];
 }
+
+/* stmatrix: the reverse; the lanes of a matrix bring the places of its rows */
+
+typedef struct { char *row; uint32_t site, in[4]; int matrices, transposed; } Store;
+
+static void keep(void **given, uint32_t mask) {
+  (void)mask;
+  Thread *me = now;
+  const Store *first = given[0];
+  for (int n = 0; n < 8 * first->matrices; n++) {
+    const Store *s = given[n];
+    now = &threads[me->linear / WARP * WARP + (uint32_t)n];
+    touch(s->row, ANY_OBJECT, 16, 16, STORE, s->site);
+  }
+  now = me;
+  for (int lane = 0; lane < WARP; lane++)
+    for (int m = 0; m < first->matrices; m++)
+      for (int n = 0; n < 2; n++) {
+        int row = lane / 4, column = lane % 4 * 2 + n;
+        if (first->transposed) row = column, column = lane / 4;
+        uint16_t part = (uint16_t)(((Store *)given[lane])->in[m] >> 16 * n);
+        memcpy(((Store *)given[8 * m + row])->row + 2 * column, &part, 2);
+      }
+}
+
+static void stored(uint32_t site, char *row, int matrices, int transposed, const uint32_t *in) {
+  Store s = {row, site, {0}, matrices, transposed};
+  memcpy(s.in, in, 4 * (size_t)matrices);
+  meet(site, 0xFFFFFFFFu, &s, keep);
+}
+#define STMATRIX(word, transposed)                                                             \
+  API void nv_stmatrix_sync_aligned_m8n8_x1##word##_b16_p3(uint32_t site, char *row,           \
+                                                           uint32_t a) {                       \
+    stored(site, row, 1, transposed, &a);                                                      \
+  }                                                                                            \
+  API void nv_stmatrix_sync_aligned_m8n8_x2##word##_b16_p3(uint32_t site, char *row,           \
+                                                           uint32_t a, uint32_t b) {           \
+    stored(site, row, 2, transposed, (uint32_t[]){a, b});                                      \
+  }                                                                                            \
+  API void nv_stmatrix_sync_aligned_m8n8_x4##word##_b16_p3(                                    \
+      uint32_t site, char *row, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {              \
+    stored(site, row, 4, transposed, (uint32_t[]){a, b, c, d});                                \
+  }
+STMATRIX(, 0)
+STMATRIX(_trans, 1)

@@ -105,8 +105,13 @@ void close_objects(void) {
   for (uint32_t n = 0; n < object_count; n++) free(objects[n].cells);
 }
 
+void stop_race_watch(void) {
+  for (uint32_t n = 0; n < object_count; n++) free(objects[n].cells), objects[n].cells = NULL;
+}
+
 void spoil_shared(void) {
   block_epoch = ++epoch, longest = 2u << draw() % 12, countdown = 1;
   for (uint32_t n = 0; n < object_count; n++)
-    if (objects[n].shared) memset((void *)objects[n].base, draw() & 1 ? 0xFF : 0x5A, objects[n].bytes);
+    if (objects[n].shared)
+      memset((void *)objects[n].base, draw() & 1 ? 0xFF : 0x5A, objects[n].bytes);
 }

@@ -75,6 +75,7 @@ void fail(uint32_t site, const char *format, ...)
    given: by lane, what each brought, results included. */
 void clear_barriers(void);
 void forget_copies(Thread *t); /* async.c */
+void forget_mbarriers(void);   /* mbarrier.c */
 void meet(uint32_t site, uint32_t mask, void *given, void (*work)(void **given, uint32_t mask));
 
 /* memory.c */
@@ -84,3 +85,4 @@ void touch(const void *at, uint32_t object, uint32_t bytes, uint32_t align, int 
 void open_objects(const void *params, uint32_t dynamic);
 void close_objects(void);
 void spoil_shared(void);
+void stop_race_watch(void);

@@ -42,7 +42,8 @@ static void arrive(uint32_t site, uint32_t barrier, uint32_t count) {
       fail(site, "thread %u of this warp waits at another barrier instruction", t->linear);
   }
   now->state = AT_BARRIER, now->site = site, now->barrier = barrier;
-  if (++arrived[barrier] > count) fail(site, "%u threads at a barrier for %u", arrived[barrier], count);
+  if (++arrived[barrier] > count)
+    fail(site, "%u threads at a barrier for %u", arrived[barrier], count);
   if (arrived[barrier] == count) {
     epoch++, arrived[barrier] = 0;
     for (uint32_t n = 0; n < thread_count; n++)
@@ -72,7 +73,8 @@ static void shuffle(void **given, uint32_t mask) {
   for (int n = 0; n < WARP; n++) {
     Shuffle *s = given[n];
     if (!s) continue;
-    int segment = (int)(s->clamp >> 8 & 31), clamp = (int)(s->clamp & 31), b = (int)(s->operand & 31);
+    int segment = (int)(s->clamp >> 8 & 31), clamp = (int)(s->clamp & 31);
+    int b = (int)(s->operand & 31);
     int low = n & segment, high = low | (clamp & ~segment);
     int j = s->mode == UP ? n - b : s->mode == DOWN ? n + b : s->mode == BFLY ? n ^ b
                                                                     : low | (b & ~segment);
@@ -82,7 +84,20 @@ static void shuffle(void **given, uint32_t mask) {
     s->result = values[j];
   }
 }
-/* Floats travel as their bits. */
+/* elect: one lane of the mask, any */
+typedef struct { uint32_t lane; } Elected;
+static void elect(void **given, uint32_t mask) {
+  uint32_t lane;
+  do lane = (uint32_t)(draw() % WARP); while (!(mask >> lane & 1));
+  for (int n = 0; n < WARP; n++) if (given[n]) ((Elected *)given[n])->lane = lane;
+}
+typedef struct { uint32_t lane; uint8_t chosen; } Election;
+API void nv_elect_sync(Election *out, uint32_t site, uint32_t mask) {
+  Elected e = {0};
+  meet(site, mask, &e, elect);
+  *out = (Election){e.lane, now->linear % WARP == e.lane};
+}
+
 #define SHUFFLE(name, mode)                                                                    \
   API uint32_t nv_shfl_sync_##name##_i32(uint32_t site, uint32_t mask, uint32_t value,         \
                                          uint32_t operand, uint32_t clamp) {                   \
