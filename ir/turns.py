@@ -140,7 +140,7 @@ class _Counting:
         if last.name != "condition":
             return None
         made = {v.id: o for o in condition.ops for v in o.results}
-        for test in _conjuncts(last.operands[0], made):
+        for test in _conjuncts(last.operands[0], made, self.bounds.defs):
             if test.name not in _UP and test.name not in _DOWN:
                 continue
             variable, limit = test.operands
@@ -200,19 +200,24 @@ def _bits(most: Expr | None, dtype: DType) -> int:
     return most.bit_length() + 1 if isinstance(most, int) else dtype.bits
 
 
-def _conjuncts(condition: Value, made: dict[int, Op]) -> Iterator[Op]:
+def _conjuncts(condition: Value, made: dict[int, Op], defs: dict[int, Op]) -> Iterator[Op]:
     op = made.get(condition.id)
     if op is not None and op.name == "and":
         for operand in op.operands:
-            yield from _conjuncts(operand, made)
-    elif op is not None and op.name == "if" and _is_false(op.regions[-1]):
-        yield from _conjuncts(op.operands[0], made)  # a and b: b is looked at only where a holds
+            yield from _conjuncts(operand, made, defs)
+    elif op is not None and op.name == "if" and _is_false(op.regions[-1], defs):
+        yield from _conjuncts(op.operands[0], made, defs)  # a and b: b only where a holds
     elif op is not None:
         yield op
 
 
-def _is_false(region: Region) -> bool:
-    return len(region.ops) == 2 and region.ops[0].name == "const" and not const_value(region.ops[0])
+def _is_false(region: Region, defs: dict[int, Op]) -> bool:
+    """Whether a region does nothing but yield the constant False."""
+    *rest, end = region.ops
+    if end.name != "yield" or len(end.operands) != 1 or any(op.name != "const" for op in rest):
+        return False
+    value = defs.get(end.operands[0].id)
+    return value is not None and value.name == "const" and not const_value(value)
 
 
 def _continues(region: Region) -> Iterator[Op]:

@@ -15,6 +15,7 @@ from ..verify import VerifyError, verify
 from .decorator import KernelFunction, _refuse, fast_flags
 from .diagnostics import Diagnostic, Note
 from .grid import grid_size, workgroup_size
+from .share import share
 from .signature import attribute, bind_constexprs, read_params
 from .source import Source
 from .tracer import MAX_OPS, Frame, Tracer
@@ -94,7 +95,7 @@ def _trace(
         tuple((name, attribute(value)) for name, value in constexprs.items()),
         grid,
     )
-    return renumber(kernel), t.sources
+    return renumber(share(kernel)), t.sources
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -170,3 +170,24 @@ def wrong(x: ReadWrite[f32]):
     assert module.k.trace("fast", FAST=True).fast == ("approximate", "contract")
     with pytest.raises(Diagnostic, match="fast knows approximate, contract, reassociate"):
         module.wrong.trace("x")
+
+
+def test_constants_and_ids_stand_once_per_scope(load: Any) -> None:
+    module = load("""
+@kernel(workgroup=lambda: 4)
+def k(x: ReadWrite[i32], y: ReadWrite[i32]):
+    if x[global_id(0) + 7] < 7:
+        x[local_id(0) + 7] = y[global_id(0) + 9]
+    else:
+        y[local_id(0) + 9] = 7
+    for j in range(len(x)):
+        y[j] = len(x) + len(y)
+""")
+    kernel = module.k.trace("test")
+    outer = [(op.name, op.attrs) for op in kernel.body.ops]
+    assert len(outer) == len(set(outer)), "something stands twice around the regions"
+    assert names(kernel).count("global_id") == 1
+    assert names(kernel).count("local_id") == 2, "arms do not see each other's values"
+    assert names(kernel).count("count") == 2, "of each of two buffers"
+    bits = [op.attr("bits") for op in walk(kernel.body) if op.name == "const"]
+    assert sorted(bits)[-3:] == [7, 9, 9]
