@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -208,12 +209,19 @@ _FRAGMENT = r"fragment<(\w+),(\w+),(\d+)x(\d+)>"
 _MEMORY = r"(buffer|workgroup|private)<(\w+),(\w+)>"
 
 
+@lru_cache(1024)
+def vector_of(element: DType, lanes: int) -> VectorType:
+    """A vector type; equal ones from here are one object, which what is kept by `id` gains by."""
+    return VectorType(element, lanes)
+
+
+@lru_cache(1024)
 def parse_type(text: str) -> Type:
     """Read the text form of a type. Raises ValueError on anything else."""
     if text in DTYPES:
         return DTYPES[text]
     if (m := re.fullmatch(_VECTOR, text)) and m[1] in DTYPES:
-        return VectorType(DTYPES[m[1]], int(m[2]))
+        return vector_of(DTYPES[m[1]], int(m[2]))
     if (m := re.fullmatch(_FRAGMENT, text)) and m[1] in DTYPES:
         return FragmentType(DTYPES[m[1]], m[2], int(m[3]), int(m[4]))
     if (m := re.fullmatch(_MEMORY, text)) and m[2] in DTYPES:
@@ -237,5 +245,5 @@ def lanes_of(t: Type) -> int:
 def with_element(t: Type, element: DType) -> Type:
     """The value type with the shape of `t` and another scalar type."""
     if isinstance(t, VectorType):
-        return VectorType(element, t.lanes)
+        return vector_of(element, t.lanes)
     return replace(t, element=element) if isinstance(t, FragmentType) else element

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..dtypes import (
+    LANES,
     DType,
     FragmentType,
     MemType,
@@ -15,6 +16,7 @@ from ..dtypes import (
     element_of,
     i32,
     lanes_of,
+    vector_of,
     with_element,
 )
 from .table import OpTypeError, TypeRule
@@ -127,7 +129,7 @@ def vector_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     for t in operands:
         require(t == first, f"lanes of one vector have types {first} and {t}")
     require(len(operands) in (2, 4, 8), f"a vector has 2, 4 or 8 lanes, not {len(operands)}")
-    return (VectorType(first, len(operands)),)
+    return (vector_of(first, len(operands)),)
 
 
 def splat_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
@@ -157,7 +159,8 @@ def shuffle_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
         raise OpTypeError(f"shuffle takes two vectors of one type, not {a} and {b}")
     lanes = attrs["lanes"]
     require(all(0 <= n < 2 * a.lanes for n in lanes), f"shuffle lanes {lanes} of 2 x {a.lanes}")
-    return (VectorType(a.element, len(lanes)),)
+    require(len(lanes) in LANES, f"a vector has 2, 4 or 8 lanes, not {len(lanes)}")
+    return (vector_of(a.element, len(lanes)),)
 
 
 def wanted_scalar(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
@@ -191,7 +194,8 @@ def load_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     int_scalar(operands[1], "an index")
     require(memory.access.reads, f"load from {memory}, which may only be written")
     lanes = attrs.get("lanes", 1)
-    return (memory.element if lanes == 1 else VectorType(memory.element, lanes),)
+    require(lanes == 1 or lanes in LANES, f"a load of {lanes} lanes: 1, 2, 4 or 8")
+    return (memory.element if lanes == 1 else vector_of(memory.element, lanes),)
 
 
 def store_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core import Attr, Kernel, Op, Value
-from ..dtypes import DTYPES, Type, VectorType, element_of, i32, u32
+from ..dtypes import DTYPES, Type, VectorType, element_of, i32, u32, vector_of
 from .effects import value_types
 from .retype import Retyper
 
@@ -35,7 +35,7 @@ class _Splitter(Retyper):
 
     def types(self, t: Type) -> tuple[Type, ...] | None:
         if isinstance(t, VectorType) and t.lanes > self.lanes:
-            return (VectorType(t.element, self.lanes),) * (t.lanes // self.lanes)
+            return (vector_of(t.element, self.lanes),) * (t.lanes // self.lanes)
         return None
 
     def translate(self, op: Op) -> None:
