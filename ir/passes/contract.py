@@ -7,9 +7,9 @@ target's fma is fused.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region, Value, walk
+from ..core import Kernel, Op, Region, Value, walk, with_body
 from ..dtypes import element_of
 from .effects import free_number
 
@@ -25,7 +25,7 @@ class Contract:
             return kernel
         walker = _Contraction(kernel)
         body = walker.region(kernel.body)
-        return kernel if body is kernel.body else replace(kernel, body=body)
+        return kernel if body is kernel.body else with_body(kernel, body)
 
 
 class _Contraction:

@@ -251,12 +251,10 @@ def _invariant(
 
 def _jumps(regions: tuple[Region, ...]) -> bool:
     """Whether a `break` or `continue` of this loop stands anywhere but at its body's end."""
-    return any(_escapes(o) for region in regions for o in region.ops[:-1])
-
-
-def _escapes(op: Op) -> bool:
-    if op.name in ("break", "continue"):
-        return True
-    if op.name in LOOPS:
-        return False
-    return any(_escapes(o) for region in op.regions for o in region.ops)
+    pending = [op for region in regions for op in region.ops[:-1]]
+    for op in pending:
+        if op.name in ("break", "continue"):
+            return True
+        if op.regions and op.name not in LOOPS:
+            pending += [inner for region in op.regions for inner in region.ops]
+    return False

@@ -8,10 +8,10 @@ the kernel's own counts only if something reads that array.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import is_
 
-from ..core import Kernel, Op, Region, Value
+from ..core import Kernel, Op, Region, Value, with_body
 from .effects import CONVERGENT, LOOPS, MERGEABLE, READERS, WRITERS
 
 _JUMPS = frozenset({"break", "continue", "return"})
@@ -27,7 +27,7 @@ class Dce:
     def __call__(self, kernel: Kernel) -> Kernel:
         live = _Liveness(kernel)
         body = live.sweep(kernel.body)
-        return kernel if body is kernel.body else replace(kernel, body=body)
+        return kernel if body is kernel.body else with_body(kernel, body)
 
 
 class _Liveness:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region
+from ..core import Kernel, Op, Region, with_body
 from .effects import op_names
 
 _DEBUG = frozenset({"print", "breakpoint"})
@@ -20,7 +20,7 @@ class DropDebug:
         if _DEBUG.isdisjoint(op_names(kernel)):
             return kernel
         body = _region(kernel.body)
-        return kernel if body is kernel.body else replace(kernel, body=body)
+        return kernel if body is kernel.body else with_body(kernel, body)
 
 
 def _region(region: Region) -> Region:

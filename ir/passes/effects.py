@@ -6,7 +6,7 @@ it synchronises, and whether control may leave by a jump instead of falling thro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..core import Kernel, Op, Region
 from ..dtypes import Type
@@ -33,19 +33,18 @@ def names(text: str) -> frozenset[str]:
 
 def free_number(kernel: Kernel) -> int:
     """A number above those of all values (`core.max_id` without its generators)."""
-    most = max([v.id for v in kernel.body.args], default=-1)
+    most = -1
     regions = [kernel.body]
     for region in regions:
+        for v in region.args:
+            if v.id > most:
+                most = v.id
         for op in region.ops:
             for v in op.results:
                 if v.id > most:
                     most = v.id
             if op.regions:
                 regions += op.regions
-                for inner in op.regions:
-                    for v in inner.args:
-                        if v.id > most:
-                            most = v.id
     return most + 1
 
 
@@ -175,7 +174,16 @@ def _op(op: Op, table: dict[int, Summary]) -> Summary:
         elif part is not NOTHING:
             total = _both(total, part)
     if total.escapes and op.name in LOOPS:
-        total = replace(total, escapes=False)
+        total = Summary(
+            total.writes,
+            total.reads,
+            total.sync,
+            False,
+            total.returns,
+            total.convergent,
+            total.notes,
+            total.loops,
+        )
     table[id(op.regions)] = total
     return total
 

@@ -7,14 +7,14 @@ through f32 and back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ..builder import Builder
-from ..core import Attr, Kernel, Op, Param, Region, Value
+from ..core import Attr, Kernel, Op, Param, Region, Value, with_body
 from ..dtypes import DType, Type, VectorType, element_of, f32, i32, with_element
 from .dce import Dce
-from .effects import free_number, names, op_names
+from .effects import free_number, names
 from .lower_nan import keep_nans
 from .lowerings import LOWERINGS, Context
 from .simplify import Simplify
@@ -40,13 +40,25 @@ class Expand:
 
     def settling(self, kernel: Kernel) -> tuple[Kernel, Settled]:
         """The same, and what of it came out of templates simplified."""
-        if _CANDIDATES.isdisjoint(op_names(kernel)):
+        if not _lacks(kernel, self.support):
             return kernel, Settled()
         walk = _Expander(kernel, self.support, free_number(kernel))
         body = walk.region(kernel.body)
-        if body is kernel.body:
-            return kernel, Settled()
-        return replace(kernel, body=body), walk.copier.settled
+        return with_body(kernel, body), walk.copier.settled
+
+
+def _lacks(kernel: Kernel, support: Support) -> bool:
+    """Whether there is an op that the target lacks: one look at each op, and at each name on each
+    type of an operand."""
+    regions = [kernel.body]
+    seen: dict[tuple[str, int], Op] = {}
+    for region in regions:
+        for op in region.ops:
+            if op.name in _CANDIDATES:
+                seen[op.name, id(op.operands[0].type)] = op
+            elif op.regions:
+                regions += op.regions
+    return not all(native(support, op) for op in seen.values())
 
 
 class _Expander:
@@ -60,7 +72,7 @@ class _Expander:
         out: list[Op] = []
         subst, copier = self.subst, self.copier
         changed = False
-        outside, copier.consts = copier.consts, dict(copier.consts)
+        mark = copier.enter()
         for op in region.ops:
             new = op
             for v in op.operands:
@@ -80,7 +92,7 @@ class _Expander:
                 copier.note(op)
             changed |= new is not op
             out.append(new)
-        copier.consts = outside
+        copier.leave(mark)
         return Region(region.args, tuple(out)) if changed else region
 
     def lowered(self, op: Op) -> Template:

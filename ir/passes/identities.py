@@ -70,7 +70,8 @@ def add(rw: Rewriter, op: Op) -> Answer:
 
 def add_values(rw: Rewriter, op: Op) -> Answer:
     """The same where neither operand is a constant."""
-    x, y = (rw.defs.get(v.id) for v in op.operands)
+    a, b = op.operands
+    x, y = rw.defs.get(a.id), rw.defs.get(b.id)
     if x is None or y is None:
         one = x or y
         return add(rw, op) if one is not None and one.name == "neg" else None

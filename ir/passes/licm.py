@@ -7,9 +7,9 @@ runs at least once, from memory that nothing in the loop writes and no barrier i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region, Value, const_value
+from ..core import Kernel, Op, Region, Value, const_value, with_body
 from ..dtypes import DType
 from .control import CHEAP
 from .effects import LOOPS, MERGEABLE, Aliasing, Summary, summarize
@@ -26,7 +26,7 @@ class Licm:
         if not effects[id(kernel.body)].loops:
             return kernel
         body = _Motion(kernel, effects).region(kernel.body, 0, True)
-        return kernel if body is kernel.body else replace(kernel, body=body)
+        return kernel if body is kernel.body else with_body(kernel, body)
 
 
 class _Motion:

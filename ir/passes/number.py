@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region, Value
+from ..core import Kernel, Op, Region, Value, with_body
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Renumber:
 
     def __call__(self, kernel: Kernel) -> Kernel:
         body = _Numbers().region(kernel.body)
-        return kernel if body is kernel.body else replace(kernel, body=body)
+        return kernel if body is kernel.body else with_body(kernel, body)
 
 
 class _Numbers:

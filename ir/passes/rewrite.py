@@ -11,10 +11,10 @@ use and never stand in the way of matching or merging.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import is_
 
-from ..core import Attr, Kernel, Loc, Op, Region, Value
+from ..core import Attr, Kernel, Loc, Op, Region, Value, with_body
 from ..dtypes import DType, Type, VectorType, bool_
 from . import control
 from .cse import Merger
@@ -123,7 +123,7 @@ class Rewriter:
         new = [*ops[:head], *self.entry, *self.out]
         if len(new) == len(ops) and all(map(is_, new, ops)):
             return self.kernel
-        return replace(self.kernel, body=Region(body.args, tuple(new)))
+        return with_body(self.kernel, Region(body.args, tuple(new)))
 
     # what rules use
 
@@ -219,7 +219,7 @@ class Rewriter:
         if find is not None and (found := find(op)) is not None:
             self.replace(results, found)
             return
-        if len(results) == 1:
+        if results:
             self.defs[results[0].id] = op
             if op.name == "splat" and (bit := self.known.get(op.operands[0].id)) is not None:
                 self.bits[results[0].id] = bit
@@ -298,13 +298,12 @@ class Rewriter:
 
     def _constant(self, op: Op) -> None:
         value = op.results[0]
-        bits = op.attrs[0][1]
-        assert isinstance(bits, int)
-        assert isinstance(value.type, DType)
-        key = (bits, value.type.name)
+        bits: int = op.attrs[0][1]  # type: ignore[assignment]
+        key = (bits, value.type.name)  # type: ignore[union-attr]
         seen = self.consts.get(key)
         if seen is not None:
-            self._need((seen,))
+            if self.lazy:
+                self._need((seen,))
             self.subst[value.id] = seen
             return
         self.consts[key] = value

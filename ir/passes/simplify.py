@@ -31,19 +31,24 @@ class Simplify:
     def again(self, kernel: Kernel, before: Kernel, copied: Settled = NOTHING) -> Kernel:
         """The same where `kernel` came from `before`, which this pass (without strength) gave:
         rules are tried on what is new only, and is not of `copied`."""
-        known = [op for region in _regions(before) for op in region.ops]
-        known += copied.ops
-        idle = {id(op) for op in copied.apart}
-        settled = {id(op) for op in known} | idle
+        known = [*copied.ops]
+        for region in _regions(before):
+            known += region.ops
+        idle = set(map(id, copied.apart))
+        settled = idle.union(map(id, known))
         # What settled ops may be merged with: new ones, and what strength reduction makes.
         awaited = {"splat", "shl", "shr", "and"}
         if kernel is not before:
             for region in _regions(kernel):
-                awaited.update([op.name for op in region.ops if id(op) not in settled])
+                for op in region.ops:
+                    if id(op) not in settled:
+                        awaited.add(op.name)
             if "load" in awaited:
                 awaited |= WRITERS | SYNCS
         busy = awaited | BLOCKS | _rules(self.strength).late.keys()
-        idle.update([id(op) for op in known if op.name not in busy])
+        for op in known:
+            if op.name not in busy:
+                idle.add(id(op))
         return self._walk(kernel, settled, idle)
 
     def _walk(

@@ -6,8 +6,9 @@ then the values defined, in program order. Constants that a place of use has alr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from ..core import Attr, Loc, Op, Region, Value
@@ -19,17 +20,25 @@ Key = tuple[int, str, int]  # of a constant: bits, element type, lanes
 
 
 class Step(NamedTuple):
-    """An op over slots. settled, apart: whether its copies belong in `Settled`; key: of a constant
-    or splat of one."""
+    """An op over slots. pick: takes its operands out of the values of all slots so far. settled,
+    apart: whether its copies belong in `Settled`. key: that of a constant or of a splat of one."""
 
     name: str
-    operands: tuple[int, ...]
+    pick: Callable[[list[Value]], tuple[Value, ...]]
     results: tuple[Type, ...]
     attrs: tuple[tuple[str, Attr], ...]
     regions: tuple[Inner, ...]
     settled: bool
     apart: bool
     key: Key | None
+
+
+def picking(slots: Sequence[int]) -> Callable[[list[Value]], tuple[Value, ...]]:
+    """A function that takes the values of these slots out of a list."""
+    if len(slots) > 1:
+        return itemgetter(*slots)
+    part = slice(slots[0], slots[0] + 1) if slots else slice(0)
+    return lambda values: tuple(values[part])
 
 
 class Inner(NamedTuple):
@@ -94,7 +103,7 @@ class Compiler:
         return tuple([self.step(op) for op in ops])
 
     def step(self, op: Op) -> Step:
-        operands = tuple([self.slots[v.id] for v in op.operands])
+        pick = picking([self.slots[v.id] for v in op.operands])
         regions = []
         for region in op.regions:
             self.define(region.args)
@@ -105,7 +114,7 @@ class Compiler:
         own = any(v.id not in self.known for v in op.operands)
         apart = settled and own and len(types) == 1 and not regions
         key = constant_key(op, self.known)
-        return Step(op.name, operands, types, op.attrs, tuple(regions), settled, apart, key)
+        return Step(op.name, pick, types, op.attrs, tuple(regions), settled, apart, key)
 
 
 class Copier:
@@ -115,13 +124,28 @@ class Copier:
         self.next = first
         self.settled = Settled()
         self.consts: dict[Key, Value] = {}  # that the place at hand can use
+        self.added: list[Key] = []  # in the order of their adding
         self.known: dict[int, int] = {}
 
     def note(self, op: Op) -> None:
         """Let copies from here on use an op of the kernel, if it is a constant."""
         key = constant_key(op, self.known)
-        if key is not None:
-            self.consts.setdefault(key, op.results[0])
+        if key is not None and key not in self.consts:
+            self.add(key, op.results[0])
+
+    def add(self, key: Key, value: Value) -> None:
+        self.consts[key] = value
+        self.added.append(key)
+
+    def enter(self) -> int:
+        """Open a region; the mark belongs to `leave`."""
+        return len(self.added)
+
+    def leave(self, mark: int) -> None:
+        """Forget the constants that were added since `mark`."""
+        for key in self.added[mark:]:
+            del self.consts[key]
+        del self.added[mark:]
 
     def copy(self, template: Template, op: Op, out: list[Op]) -> Value:
         """Append the code that stands for `op`; the value that stands for its result."""
@@ -138,11 +162,11 @@ class Copier:
         self, steps: Sequence[Step], slots: list[Value], loc: Loc | None, out: list[Op]
     ) -> None:
         consts, settled_ops, apart_ops = self.consts, self.settled.ops, self.settled.apart
-        for name, uses, types, attrs, inner, settled, apart, key in steps:
+        for name, pick, types, attrs, inner, settled, apart, key in steps:
             if key is not None and (value := consts.get(key)) is not None:
                 slots.append(value)
                 continue
-            operands = tuple([slots[n] for n in uses])
+            operands = pick(slots)
             regions = tuple([self.region(r, slots, loc) for r in inner]) if inner else ()
             if len(types) == 1:  # the usual case, without a call
                 results: tuple[Value, ...] = (Value(self.next, types[0]),)
@@ -157,13 +181,13 @@ class Copier:
             elif settled:
                 settled_ops.append(op)
                 if key is not None:
-                    consts[key] = results[0]
+                    self.add(key, results[0])
 
     def region(self, inner: Inner, slots: list[Value], loc: Loc | None) -> Region:
-        outside, self.consts = self.consts, dict(self.consts)
+        mark = self.enter()
         args = self.fresh(inner.args)
         slots += args
         ops: list[Op] = []
         self.steps(inner.steps, slots, loc, ops)
-        self.consts = outside
+        self.leave(mark)
         return Region(args, tuple(ops))

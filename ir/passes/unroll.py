@@ -5,9 +5,9 @@ A loop that is left early, by `break` or a `continue` anywhere but at the end of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region, Value, const_value
+from ..core import Kernel, Op, Region, Value, const_value, with_body
 from ..dtypes import DType, Type
 from .clone import clone_ops
 from .effects import LOOPS, free_number
@@ -26,7 +26,7 @@ class Unroll:
             return kernel
         walker = _Unroller(kernel, self.max_trips, self.budget)
         body, _ = walker.region(kernel.body)
-        return kernel if body is kernel.body else replace(kernel, body=body)
+        return kernel if body is kernel.body else with_body(kernel, body)
 
 
 class _Unroller:

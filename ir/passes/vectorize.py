@@ -11,10 +11,10 @@ control cannot leave in between.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region, Value
-from ..dtypes import MemType, Space, Type, VectorType, lanes_of
+from ..core import Kernel, Op, Region, Value, with_body
+from ..dtypes import MemType, Space, Type, lanes_of, vector_of
 from .affine import SUMS, AffineForms
 from .effects import READERS, SYNCS, WRITERS, Aliasing, Summary, free_number, summarize
 
@@ -36,7 +36,7 @@ class Vectorize:
             return kernel
         walker = _Vectorizer(kernel, self)
         body = walker.region(kernel.body)
-        return kernel if body is kernel.body else replace(kernel, body=body)
+        return kernel if body is kernel.body else with_body(kernel, body)
 
 
 def _has_neighbours(kernel: Kernel) -> bool:
@@ -220,7 +220,7 @@ class _Vectorizer:
         memory, index = op.operands
         head, whole = self.whole_index(index, width, op)
         element = op.results[0].type
-        vector = self.fresh(VectorType(element, width))  # type: ignore[arg-type]
+        vector = self.fresh(vector_of(element, width))
         load = Op("load", (memory, whole), (vector,), (("lanes", width),), (), op.loc)
         before[first] = [*head, load]
         for lane, places in lanes.items():
@@ -236,7 +236,7 @@ class _Vectorizer:
         op = ops[last]
         memory, index, value = op.operands
         head, whole = self.whole_index(index, width, op)
-        vector = self.fresh(VectorType(value.type, width))  # type: ignore[arg-type]
+        vector = self.fresh(vector_of(value.type, width))
         values = tuple([ops[lanes[n]].operands[2] for n in range(width)])
         for n in lanes.values():
             instead[n] = []

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -276,3 +279,11 @@ def test_the_frontend_reports_what_the_verifier_finds() -> None:
     with pytest.raises(Diagnostic, match="no multiple of the subgroup size 16") as caught:
         odd_group.trace("s")
     assert "subgroup_add(local_id(0))" in str(caught.value)
+
+
+def test_ops_are_frozen_in_fact_where_passes_are_verified() -> None:
+    """Elsewhere type checkers see to it."""
+    code = "from gristmill.ir.core import Op; Op('return').name = 'yield'"
+    variables = {**os.environ, "GRISTMILL_VERIFY": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True)
+    assert b"FrozenInstanceError" in done.stderr

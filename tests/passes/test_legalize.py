@@ -316,3 +316,25 @@ def test_maths_come_out_near_the_reference(name: str) -> None:
 
 def values(array: np.ndarray, t) -> np.ndarray:
     return (array.astype(np.uint32) << 16).view(np.float32) if t.name == "bf16" else array
+
+
+def test_copies_of_a_lowering_share_constants_but_not_across_arms(rng) -> None:
+    """Constants made in one arm are of no use in the other, where they are not defined."""
+    chain = "%6 = exp %5 : f32\n%7 = exp %6 : f32\n"
+    arms = (
+        "%8 = lt %5, %6 : bool\n%9 = if %8 : f32 {\n  %10 = erf %7 : f32\n  yield %10\n"
+        "} else {\n  %11 = erf %5 : f32\n  yield %11\n}\n"
+    )
+    found = {}
+    for name, middle, last in (
+        ("one", "%7 = exp %5 : f32\n", 7),
+        ("two", chain, 7),
+        ("arms", chain + arms, 9),
+    ):
+        body = f"%4 = const 0 : i32\n%5 = load %x.0, %4 : f32\n{middle}"
+        body += f"store %y.1, %4, %{last}\nreturn\n"
+        kernel = text_kernel(body, ["x f32 read", "y f32 write"])
+        data = [rng.uniform(-1, 1, 1).astype(np.float32), np.zeros(1, np.float32)]
+        found[name] = same(kernel, [Legalize(BARE)], data)
+    constants = {n: [op.name for op in k.body.ops].count("const") for n, k in found.items()}
+    assert constants["one"] == constants["two"] == constants["arms"]
