@@ -67,7 +67,9 @@ def split_arch(kernel: str, arch: str) -> tuple[str, frozenset[str]]:
 
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The module of a kernel: passes, then words. CompileError for what cannot be expressed."""
-    return _emit(kernel, arch, options)[0]
+    base, native = split_arch(kernel.name, arch)
+    with _uncollected():
+        return emit_lowered(prepare(kernel, options), base, native, arch)
 
 
 def digest_inputs() -> tuple[str, ...]:
@@ -88,9 +90,7 @@ def validate(
         name, loc = error.entry, None
         if kernel is not None:
             name = kernel.name
-            emitted, places = _emit(kernel, arch, options or Options())
-            if emitted.blob == blob:
-                loc = places(error.instruction)
+            loc = _place(kernel, arch, options or Options(), blob, error.instruction)
         message = f"spirv-val refuses the module: {error.message}"
         raise CompileError(name, f"spirv-{arch}", message, loc) from error
 
@@ -106,13 +106,19 @@ def prepare(kernel: Kernel, options: Options) -> Kernel:
     return passes.run(kernel, steps)
 
 
-def _emit(
-    kernel: Kernel, arch: str, options: Options
-) -> tuple[Emitted, Callable[[int], Loc | None]]:
+def _place(
+    kernel: Kernel, arch: str, options: Options, blob: bytes, instruction: int
+) -> Loc | None:
+    """The source place of the n-th instruction (from 0) of the module of a kernel; None where
+    another module comes of it, or where the instruction is not of the kernel's code."""
     base, native = split_arch(kernel.name, arch)
-    with _uncollected():
-        kernel = prepare(kernel, options)
-        return emit_lowered(kernel, base, native, arch)
+    marks: list[tuple[int, Loc]] = []
+    again = emit_lowered(prepare(kernel, options), base, native, arch, marks)
+    offsets = instruction_offsets(blob)
+    if again.blob != blob or not 0 <= instruction < len(offsets):
+        return None
+    found = [loc for offset, loc in marks if offset <= offsets[instruction]]
+    return found[-1] if found else None
 
 
 @contextmanager
@@ -128,11 +134,17 @@ def _uncollected() -> Iterator[None]:
 
 
 def emit_lowered(
-    kernel: Kernel, base: str, native: frozenset[str] = frozenset(), arch: str = ""
-) -> tuple[Emitted, Callable[[int], Loc | None]]:
-    """Emit a legalized kernel: the artifact, and a function from instruction number to place."""
+    kernel: Kernel,
+    base: str,
+    native: frozenset[str] = frozenset(),
+    arch: str = "",
+    marks: list[tuple[int, Loc]] | None = None,
+) -> Emitted:
+    """Emit a legalized kernel. `marks` gains the word of the module from which on its code comes
+    from a source place."""
     usage = scan(kernel)
     e = Emitter(kernel, base, native, usage)
+    e.marks = marks
     for dtype in sorted(usage.arithmetic):
         e.module.capabilities.add(_ARITHMETIC_CAPS[dtype])
         e.requires.add(dtype.replace("u", "i"))
@@ -144,8 +156,11 @@ def emit_lowered(
             e.requires.add(feature)
     start = [2 << 16 | S.LABEL, e.first, *e.variables, *e.prologue]
     blob = e.module.assemble([*start, *e.code], body.ids.size)
+    if marks is not None:  # from offsets in the code to those in the module, before its last word
+        head = len(blob) // 4 - 1 - len(e.code)
+        marks[:] = [(offset + head, loc) for offset, loc in marks]
     facts = {"loop_turns": usage.turns.bound, "open_loops": usage.turns.open}
-    emitted = Emitted(
+    return Emitted(
         blob,
         kernel.name,
         requires=tuple(sorted(e.requires)),
@@ -153,17 +168,6 @@ def emit_lowered(
         sites=kernel.sites,
         facts=facts,
     )
-
-    def place(instruction: int) -> Loc | None:
-        """The source place of the n-th instruction (from 0) of the module."""
-        offsets = instruction_offsets(blob)
-        if not 0 <= instruction < len(offsets):
-            return None
-        at = offsets[instruction] - (len(blob) // 4 - 1 - len(e.code))
-        found = [loc for offset, loc in e.marks if offset <= at]
-        return found[-1] if found and at >= 0 else None
-
-    return emitted, place
 
 
 class _Body:
@@ -175,12 +179,12 @@ class _Body:
         self.memories = Memories(e)
         self.atomics = sync.Atomics(e, self.memories)
         self.subgroups = Subgroups(e, self.ids)
-        self.flow = Flow(e, self.lower)
 
     def run(self) -> None:
         bind_scalars(self.e, self.ids)
         self.ids.prepare(self.e.usage.ids)
-        self.flow.region(self.e.kernel.body)
+        # Not kept here: a cycle would leave all of the emission to the collector.
+        Flow(self.e, self.lower).region(self.e.kernel.body)
 
     def lower(self, e: Emitter, op: Op) -> None:
         """Emit one op that is not control flow."""

@@ -40,7 +40,8 @@ class Emitter:
         self.variables: list[int] = []
         self.prologue: list[int] = []  # loads that stand in the entry block, before the code
         self.code: list[int] = []
-        self.marks: list[tuple[int, Loc]] = []  # (offset in code, place of the op that follows)
+        # (offset in code, place of the op that follows), where somebody wants to know.
+        self.marks: list[tuple[int, Loc]] | None = None
         self.first = self.module.id()
         self.block = self.first
         self.loc: Loc | None = None
@@ -108,7 +109,8 @@ class Emitter:
         """Emit an op whose form is known. Most ops of large kernels come by here."""
         head, type_, words, exact = form
         module, values, operands = self.module, self.values, op.operands
-        self.at(op.loc)
+        if self.marks is not None:
+            self.at(op.loc)
         result = module.bound
         module.bound = result + 1
         if len(operands) == 2 and not words:
@@ -125,9 +127,10 @@ class Emitter:
 
     def at(self, loc: Loc | None) -> None:
         """Note where in the source the code from here on comes from."""
-        if loc is not None and loc is not self.loc:
+        if loc is not None:
             self.loc = loc
-            self.marks.append((len(self.code), loc))
+            if self.marks is not None:
+                self.marks.append((len(self.code), loc))
 
     def variable(self, type_: int, initial: int | None = None) -> int:
         """A function-local variable; `initial` is a constant."""

@@ -88,13 +88,19 @@ def _divide(n: Ints, op: Op, a: int, b: int, dtype: DType) -> int:
 
 
 def shift(e: Emitter, op: Op) -> int:
-    n, dtype = _ints(e, op)
+    t = op.results[0].type
+    dtype = element_of(t)
     a, count = e.operands(op)
     if op.name == "shl":
         opcode = S.SHIFT_LEFT_LOGICAL
     else:
         opcode = S.SHIFT_RIGHT_ARITHMETIC if dtype.is_signed else S.SHIFT_RIGHT_LOGICAL
     constant = e.constants.get(op.operands[1].id)
+    if constant is not None and 0 < constant < dtype.bits and dtype.bits >= 32:
+        if opcode == S.SHIFT_RIGHT_LOGICAL:
+            e.small.add(op.results[0].id)
+        return e.ins(opcode, e.type(t), a, count)
+    n = Ints(e, dtype.bits, lanes_of(t))
     if constant is None:
         count = n.do(S.BITWISE_AND, count, n.const(dtype.bits - 1))
     else:

@@ -187,13 +187,12 @@ def scan(kernel: Kernel) -> Usage:
     may_alias = {v.id for p, v in zip(kernel.params, kernel.body.args, strict=True) if p.may_alias}
     written = {key for key in walk.buffers if key in usage.memory and usage.memory[key].writes}
     shared = written | (may_alias if written & may_alias else set())
+    touched = [(at, outer) for at, outer, key in walk.touches if key in shared]
+    first, loops = min(touched)[0] if touched else walk.at, {outer for _, outer in touched}
     for position, loop, op in walk.barriers:
         # A barrier orders buffers only if a buffer that is written somewhere is touched before it:
         # earlier in the program, or anywhere in a loop around both.
-        before = any(
-            key in shared and (at < position or (loop >= 0 and outer == loop))
-            for at, outer, key in walk.touches
-        )
+        before = first < position or (loop >= 0 and loop in loops)
         if before or op.name == "fence":
             usage.ordered.add(id(op))
     if walk.has_loops:

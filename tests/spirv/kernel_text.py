@@ -52,7 +52,7 @@ def kernel(params: str, body: str, workgroup: str = "32 1 1", header: str = "") 
 
 def emitted(k: Kernel, arch: str = "vulkan1.1", native: Sequence[str] = ()) -> Emitted:
     """The validated module of a kernel that needs no passes."""
-    result, _ = emit_lowered(k, arch, frozenset(native))
+    result = emit_lowered(k, arch, frozenset(native))
     validate(result.blob, arch, k)
     return result
 

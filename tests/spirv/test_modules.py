@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from dataclasses import replace
 
@@ -373,3 +374,14 @@ def test_float_controls_where_the_target_asks_for_them(driver: Driver) -> None:
     assert module.requires == native
     x, y = np.arange(32, dtype=np.float32), np.ones(32, np.float32)
     agree(driver, SAXPY, [x, y, 2.0], native=native)
+
+
+def test_an_emission_leaves_nothing_to_the_collector_of_cycles() -> None:
+    emit(SAXPY, "vulkan1.1", Options())
+    gc.collect()
+    gc.disable()
+    try:
+        emit(SAXPY, "vulkan1.1", Options())
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -54,7 +54,7 @@ def kernel_of(
 
 
 def agree(driver: Driver, kernel: Kernel, inputs: list[np.ndarray], tolerance: float = 0.0) -> bool:
-    emitted, _ = emit_lowered(kernel, "vulkan1.1")
+    emitted = emit_lowered(kernel, "vulkan1.1")
     validate(emitted.blob, "vulkan1.1", kernel)
     if driver.lacks(emitted):
         return False
@@ -128,7 +128,7 @@ def test_broadcast_of_a_constant_lane_needs_no_shuffle(driver: Driver) -> None:
     params = tuple(Param(n, "buffer", i32, t.access) for t, n in zip(buffers, "xy", strict=True))
     body = Region(tuple(args), tuple(b.ops))
     kernel = Kernel("b", "t", params, (64, 1, 1), i32, body, subgroup=driver.subgroup)
-    emitted, _ = emit_lowered(kernel, "vulkan1.1")
+    emitted = emit_lowered(kernel, "vulkan1.1")
     assert emitted.requires == ("subgroup_ballot",)
     x, y = np.arange(64 * GROUPS, dtype=np.int32), np.zeros(64 * GROUPS, np.int32)
     driver.launch(kernel, emitted, [x, y], (GROUPS, 1, 1))
@@ -182,7 +182,7 @@ def test_ids_follow_the_linear_order(
         param = Param("out", "buffer", i32, Access.WRITE)
         body = Region((out,), tuple(b.ops))
         kernel = Kernel("ids", "t", (param,), workgroup, i32, body, subgroup=driver.subgroup)
-        emitted, _ = emit_lowered(kernel, "vulkan1.3")
+        emitted = emit_lowered(kernel, "vulkan1.3")
         validate(emitted.blob, "vulkan1.3", kernel)
         if not with_op:
             assert emitted.requires == ()
@@ -209,7 +209,7 @@ def test_vectors_travel_whole(driver: Driver, rng: np.random.Generator) -> None:
         kernel = kernel_of(driver.subgroup, t, t, "subgroup_shuffle", {}, i32, lanes=4)
         assert isinstance(kernel.body.ops[-2].operands[2].type, VectorType)
         places = rng.integers(0, driver.subgroup, 64 * GROUPS).astype(np.int32)
-        emitted, _ = emit_lowered(kernel, "vulkan1.1")
+        emitted = emit_lowered(kernel, "vulkan1.1")
         if driver.lacks(emitted):
             continue
         data = samples(t, 256 * GROUPS, rng)
