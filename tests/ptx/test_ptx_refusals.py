@@ -28,6 +28,8 @@ def vote(header: str) -> Kernel:
 def test_a_subgroup_of_another_size(size: int) -> None:
     with pytest.raises(CompileError, match="a subgroup has 32 invocations here"):
         ptx(vote(f"subgroup {size}"))
+    with pytest.raises(CompileError, match="a subgroup has 32 invocations here"):
+        ptx(kernel("x: f32 buffer readwrite", "return", header=f"subgroup {size}"))
 
 
 def test_a_subgroup_op_without_a_size_is_refused_at_its_line() -> None:
