@@ -7,11 +7,9 @@ order in which it was submitted. Every wait is bounded; a `Poisoned` error ends 
 from __future__ import annotations
 
 import functools
-import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,22 +17,18 @@ from ..ir.dtypes import DType
 from . import lifetime
 from .arguments import adopted, bind, checked, positional
 from .bundle import Bundle
-from .driver import Driver
 from .errors import (
     ArgumentError,
     GristmillError,
-    LimitExceeded,
-    OutOfMemory,
     Poisoned,
     Refused,
     StateError,
     SubmissionFailed,
 )
-from .faults import FaultRange, FaultTable
+from .holdings import Holdings
 from .launch import Command, LoadedKernel
+from .life import entry
 from .memory import (
-    GRANULE,
-    Allocation,
     Array,
     Buffer,
     MemoryReport,
@@ -44,7 +38,6 @@ from .memory import (
     as_shape,
     expect,
     host_array,
-    padded,
     scalar_array,
 )
 from .recording import Recording
@@ -57,29 +50,8 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 600.0
 
-P = ParamSpec("P")
-R = TypeVar("R")
-D = TypeVar("D", bound="Device")
 
-
-def entry(method: Callable[Concatenate[D, P], R]) -> Callable[Concatenate[D, P], R]:
-    """A call of the contract: takes the lock, refuses a dead device, notes what poisons it."""
-
-    @functools.wraps(method)
-    def call(self: D, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._lock:
-            if not self._usable:
-                self._refuse()
-            try:
-                return method(self, *args, **kwargs)
-            except Poisoned as error:
-                self._poison(error)
-                raise
-
-    return call
-
-
-class Device(Driver):
+class Device(Holdings):
     """A device that runs artifacts. Use it as a context manager or call `close`.
 
     name: as given to `open_device`. timeout: seconds that every wait may take unless it says so.
@@ -88,20 +60,9 @@ class Device(Driver):
     def __init__(
         self, name: str, capabilities: Capabilities, timeout: float = WAIT_SECONDS
     ) -> None:
-        self.name, self.capabilities = name, capabilities
-        self.timeout = as_seconds(timeout, name)
-        self._lock = threading.RLock()
-        self._dead: Poisoned | None = None
-        self._closed = self._forked = False
-        self._usable = True  # none of the three; `lifetime` tells a child process of its fork
-        # Filled by destructors, in any thread and at any moment; emptied by `_collect`.
-        self._garbage: deque[tuple[Any, int]] = deque()
-        self._dropped: deque[tuple[list[FaultRange], Any]] = deque()
-        self._live = self._peak = 0
-        self._faults = FaultTable()
+        super().__init__(name, capabilities, timeout)
         self._kernels: dict[tuple[str, str], LoadedKernel] = {}
         self._binding_keys: dict[tuple[Any, ...], object] = {}
-        self._empty: Allocation | None = None
 
     # what callers use
 
@@ -336,62 +297,6 @@ class Device(Driver):
     def _with_bits(self, recording: Recording, launch: int, command: Command) -> Command:
         bases = [r.base for r in recording.faults if r.launch == launch]
         return command._replace(fault_base=bases[0]) if bases else command
-
-    def _reserve(self, nbytes: int) -> Allocation:
-        """Memory of at least `nbytes`, within limits and budget."""
-        limit = self.capabilities.limits.buffer_bytes
-        if nbytes > limit:
-            raise LimitExceeded("bytes of a buffer", limit, nbytes, self.name)
-        size = padded(nbytes)
-        self._collect()
-        budget, _, _ = self._budget()
-        available = budget - self._live
-        if size > available:
-            raise OutOfMemory(size, max(0, available), self.name)
-        handle = self._allocate(size)
-        self._live += size
-        self._peak = max(self._peak, self._live)
-        return Allocation(self, handle, size)
-
-    def _collect(self) -> None:
-        """Give back recordings and memory that nobody holds any more."""
-        with self._lock:
-            if not self._usable:
-                return
-            try:
-                while self._dropped:
-                    faults, handle = self._dropped.popleft()
-                    self._faults.retire(faults)
-                    self._drop_recording(handle)
-                while self._garbage:
-                    handle, nbytes = self._garbage.popleft()
-                    self._live -= nbytes
-                    self._release(handle)
-            except Poisoned as error:
-                self._poison(error)
-                raise
-
-    def _dummy(self) -> Allocation:
-        """What empty buffers are bound to."""
-        if self._empty is None:
-            self._empty = self._reserve(GRANULE)
-        return self._empty
-
-    def _refuse(self) -> None:
-        if self._dead is not None:
-            raise type(self._dead)(
-                f"the device is poisoned ({self._dead.what})", where=self.name, do="open it again"
-            )
-        if self._closed:
-            raise StateError("the device is closed", where=self.name)
-        raise StateError(
-            "the device was opened by another process", where=self.name, do="open it after the fork"
-        )
-
-    def _poison(self, error: Poisoned) -> None:
-        if self._dead is None:
-            self._dead, self._usable = error, False
-            self._abandon()
 
 
 def _bytes(array: Array) -> memoryview:

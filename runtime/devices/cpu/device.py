@@ -7,9 +7,9 @@ import os
 from ....ir.replay_abi import KERNEL, SPECIALIZATION
 from ....ir.targets import Capabilities
 from ...bundle import Artifact, Bundle
-from ...device import entry
 from ...errors import ArgumentError
 from ...launch import Command, LoadedKernel
+from ...life import entry
 from ...memory import GRANULE, is_size
 from ..host_device import HostDevice, Recorded, host_limits
 from .level import model_name, targets

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...bundle import Artifact
-from ...device import Device, entry
+from ...device import Device
 from ...faults import Words
 from ...launch import Command
+from ...life import entry
 from ...memory import Buffer
 from .api import Api
 from .context import Context, HasContext, current
