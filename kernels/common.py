@@ -12,6 +12,7 @@ from ..ir.lang import (
     i32,
     load_vector,
     local_id,
+    registers,
     select,
     static_range,
     store_vector,
@@ -147,6 +148,19 @@ def store(memory, i, value, VEC):
         memory[i] = value
     else:
         store_vector(memory, i, value)
+
+
+@device
+def load_row(memory, base, n, T, BLOCK, VEC, KEEP):
+    """KEEP vectors, BLOCK apart, of the row of n vectors at `base`: this invocation's part.
+
+    Behind the row its last one is repeated: no branch stands between loads, so that all are on
+    their way together.
+    """
+    kept = registers(T if VEC == 1 else vec(T, VEC), KEEP, 0)
+    for k in static_range(KEEP):
+        kept[k] = load(memory, base + min(local_id(0) + k * BLOCK, n - 1), VEC)
+    return kept
 
 
 @device

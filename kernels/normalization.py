@@ -18,13 +18,11 @@ from ..ir.lang import (
     i32,
     kernel,
     local_id,
-    registers,
     sqrt,
     static_assert,
     static_range,
-    vec,
 )
-from .common import across, add, block_reduce, load, store, zeros
+from .common import across, add, block_reduce, load, load_row, store, zeros
 from .family import (
     Args,
     Constexprs,
@@ -93,19 +91,19 @@ def rmsnorm_kept(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
     n = cols // VEC
     base = group_id(0) * n
     lid = local_id(0)
-    kept = registers(f32 if VEC == 1 else vec(f32, VEC), KEEP, 0)
+    row = load_row(x, base, n, T, BLOCK, VEC, KEEP)
+    weights = load_row(weight, 0, n, T, BLOCK, VEC, KEEP)
     squares = zeros(f32, VEC)
     for k in static_range(KEEP):
-        c = lid + k * BLOCK
-        if c < n:
-            kept[k] = convert(load(x, base + c, VEC), f32)
-            squares = squares + kept[k] * kept[k]
+        if lid + k * BLOCK < n:
+            v = convert(row[k], f32)
+            squares = squares + v * v
     total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
     scale = 1 / sqrt(total / convert(cols, f32) + eps)
     for k in static_range(KEEP):
         c = lid + k * BLOCK
         if c < n:
-            v = kept[k] * scale * convert(load(weight, c, VEC), f32)
+            v = convert(row[k], f32) * scale * convert(weights[k], f32)
             store(y, base + c, convert(v, T), VEC)
 
 
@@ -170,26 +168,27 @@ def layernorm_kept(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
     base = group_id(0) * count
     lid = local_id(0)
     n = convert(cols, f32)
-    kept = registers(f32 if VEC == 1 else vec(f32, VEC), KEEP, 0)
+    row = load_row(x, base, count, T, BLOCK, VEC, KEEP)
     sums = zeros(f32, VEC)
     squares = zeros(f32, VEC)
     for k in static_range(KEEP):
-        c = lid + k * BLOCK
-        if c < count:
-            kept[k] = convert(load(x, base + c, VEC), f32)
-            sums = sums + kept[k]
+        if lid + k * BLOCK < count:
+            sums = sums + convert(row[k], f32)
     mean = block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP) / n
+    weights = load_row(weight, 0, count, T, BLOCK, VEC, KEEP)
+    biases = load_row(bias, 0, count, T, BLOCK, VEC, KEEP)
     for k in static_range(KEEP):
         if lid + k * BLOCK < count:
-            kept[k] = kept[k] - mean
-            squares = squares + kept[k] * kept[k]
+            d = convert(row[k], f32) - mean
+            squares = squares + d * d
     total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
     scale = 1 / sqrt(total / n + eps)
     for k in static_range(KEEP):
         c = lid + k * BLOCK
         if c < count:
-            w, b = convert(load(weight, c, VEC), f32), convert(load(bias, c, VEC), f32)
-            store(y, base + c, convert(kept[k] * scale * w + b, T), VEC)
+            d = (convert(row[k], f32) - mean) * scale
+            scaled = d * convert(weights[k], f32) + convert(biases[k], f32)
+            store(y, base + c, convert(scaled, T), VEC)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // max(cols, 1), 1, 1))

@@ -24,7 +24,7 @@ from ..ir.lang import (
     static_range,
     vec,
 )
-from .common import across, add, block_reduce, greater, load, store, zeros
+from .common import across, add, block_reduce, greater, load, load_row, store, zeros
 from .family import (
     Args,
     Constexprs,
@@ -101,13 +101,12 @@ def softmax_kept(x, y, cols, T, BLOCK, SUBGROUP, VEC, KEEP):
     n = cols // VEC
     base = group_id(0) * n
     lid = local_id(0)
+    row = load_row(x, base, n, T, BLOCK, VEC, KEEP)
     kept = registers(f32 if VEC == 1 else vec(f32, VEC), KEEP, 0)
-    tops = convert(load(x, base + min(lid, n - 1), VEC), f32)
+    tops = convert(row[0], f32)
     for k in static_range(KEEP):
-        c = lid + k * BLOCK
-        if c < n:
-            kept[k] = convert(load(x, base + c, VEC), f32)
-            tops = max(tops, kept[k])
+        kept[k] = convert(row[k], f32)
+        tops = max(tops, kept[k])
     top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
     sums = zeros(f32, VEC)
     for k in static_range(KEEP):
