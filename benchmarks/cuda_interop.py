@@ -47,8 +47,9 @@ def with_torch(torch: Any, device: Any, saxpy: runtime.LoadedKernel) -> None:
                 device.order_before(stream.cuda_stream or 1)
                 total = (y + 0).double().sum().item() / COUNT
                 check(f"torch, {name} stream: launch between torch's work", total == 8)
-    y = busy(streams["another"])
-    held = device.adopt(y)
+    with torch.cuda.stream(streams["another"]):  # DLPack orders after torch's current stream
+        y = busy(streams["another"])
+        held = device.adopt(y)
     check("torch.adopt: shape and dtype", (held.shape, held.dtype.name) == ((COUNT,), "f32"))
     ours = device.upload(np.full(COUNT, 5, np.float32))
     for _ in range(50):
