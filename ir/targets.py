@@ -61,6 +61,7 @@ FEATURES: dict[str, str] = {
     "subgroup_shuffle_relative": "subgroup shuffle up and down",
     "subgroup_size_control": "a required subgroup size can be demanded",
     "dot4": "packed 4x8-bit dot product in hardware",
+    "cooperative_matrix": "16x16x16 products of f16 matrices by a subgroup, summed in f16 or f32",
     "memory_model": "the Vulkan memory model, with device scope",
     "float_controls_rte": "f32 results rounded to nearest even on demand",
     "float_controls_rte16": "f16 results rounded to nearest even on demand",

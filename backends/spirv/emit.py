@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 from ...ir.core import Kernel, Loc, Op
 from ..compile import CompileError, Emitted, Options
-from . import arithmetic, conversions, sync, vectors
+from . import arithmetic, conversions, cooperative, sync, vectors
 from .control import Flow
 from .emitter import Emitter
 from .ids import Ids, bind_scalars
@@ -68,6 +68,9 @@ def split_arch(kernel: str, arch: str) -> tuple[str, frozenset[str]]:
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The module of a kernel: passes, then words. CompileError for what cannot be expressed."""
     base, native = split_arch(kernel.name, arch)
+    matrices = cooperative.wanted(kernel) and not options.checks
+    if matrices and (odd := cooperative.refused(kernel)):
+        raise CompileError(kernel.name, f"spirv-{arch}", odd[1], odd[0].loc)
     with _uncollected():
         return emit_lowered(prepare(kernel, options), base, native, arch)
 
@@ -98,11 +101,19 @@ def validate(
 def prepare(kernel: Kernel, options: Options) -> Kernel:
     """The kernel after the passes of this target."""
     from ...ir import passes
+    from ...ir.passes.fragments import Fragments
     from ...ir.passes.unroll import Unroll
     from .support import support
 
     unroll = Unroll(max_trips=4, budget=48)  # drivers do it themselves
-    steps = passes.standard(support(kernel), checks=options.checks, unroll=unroll, renumber=False)
+    native = cooperative.wanted(kernel) and not options.checks  # whose bounds cannot be checked
+    steps = passes.standard(
+        support(kernel),
+        checks=options.checks,
+        unroll=unroll,
+        renumber=False,
+        fragments=None if native else Fragments(),
+    )
     return passes.run(kernel, steps)
 
 
@@ -148,6 +159,8 @@ def emit_lowered(
     for dtype in sorted(usage.arithmetic):
         e.module.capabilities.add(_ARITHMETIC_CAPS[dtype])
         e.requires.add(dtype.replace("u", "i"))
+    if cooperative.wanted(kernel):
+        cooperative.declare(e)
     body = _Body(e)
     body.run()
     _float_controls(e)
@@ -179,6 +192,7 @@ class _Body:
         self.memories = Memories(e)
         self.atomics = sync.Atomics(e, self.memories)
         self.subgroups = Subgroups(e, self.ids)
+        self.matrices = cooperative.Matrices(e, self.memories) if e.module.vulkan_memory else None
 
     def run(self) -> None:
         bind_scalars(self.e, self.ids)
@@ -191,7 +205,9 @@ class _Body:
         e.at(op.loc)
         name, results = op.name, op.results
         pure = _PURE.get(name)
-        if pure is not None:
+        if self.matrices is not None and cooperative.has_fragment(op):
+            self.matrices.lower(op)
+        elif pure is not None:
             e.define(results[0], pure(e, op))
         elif name in _EFFECTS:
             _EFFECTS[name](self, op)

@@ -9,8 +9,9 @@ bool as OpTypeBool, f16/f32/f64 as themselves, and bf16 as an f32 that holds a b
 from __future__ import annotations
 
 from ...ir.core import Kernel, Loc, Op, Value, float_bits
-from ...ir.dtypes import DTYPES, DType, Type, VectorType
+from ...ir.dtypes import DTYPES, DType, FragmentType, Type, VectorType
 from ..compile import CompileError
+from .cooperative import matrix_type
 from .module import Module
 from .opcodes import Deco, Storage
 from .opcodes import Op as S
@@ -150,6 +151,8 @@ class Emitter:
         return known[0]
 
     def _register_type(self, t: Type) -> int:
+        if isinstance(t, FragmentType):
+            return matrix_type(self, t)
         if isinstance(t, VectorType):
             if t.lanes > 4:
                 raise self.fail(f"{t} has more than 4 lanes: legalize splits it first")

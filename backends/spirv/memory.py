@@ -14,7 +14,7 @@ from ...ir.core import Op, Param, Value
 from ...ir.dtypes import Access, DType, MemType, Space, lanes_of
 from .emitter import Emitter
 from .native import on_bits
-from .opcodes import Cap, Deco, Storage
+from .opcodes import Cap, Deco, MemoryAccess, Storage
 from .opcodes import Op as S
 from .usage import MemoryUse
 
@@ -108,6 +108,7 @@ class Memories:
         elif param.access is Access.WRITE and not use.reads:
             found.append(Deco.NON_READABLE)
         shared = param.may_alias or (use.reads and use.writes)
+        shared = shared and not self.e.module.vulkan_memory  # each access says so there
         if shared and param.access is not Access.READ and (usage.ordered or usage.device_fence):
             found.append(Deco.COHERENT)
         return found
@@ -186,13 +187,14 @@ class Memories:
         index = self.index(op.operands[1])
         if isinstance(memory, Buffer):
             item = self.stored(memory.element, lanes)
-            raw = e.ins(S.LOAD, item, self.pointer(memory, index, lanes))
+            raw = e.ins(S.LOAD, item, self.pointer(memory, index, lanes), *self.marks(memory))
             return from_buffer(e, raw, memory.element, lanes)
         if memory.lanes == lanes:
-            raw = e.ins(S.LOAD, memory.item, self.pointer(memory, index))
+            raw = e.ins(S.LOAD, memory.item, self.pointer(memory, index), *self.marks(memory))
             return self.from_array(memory, raw, lanes)
+        marks = self.marks(memory)
         parts = [
-            self.from_array(memory, e.ins(S.LOAD, memory.item, self.pointer(memory, at)), 1)
+            self.from_array(memory, e.ins(S.LOAD, memory.item, self.pointer(memory, at), *marks), 1)
             for at in self.elements(op.operands[1], index, lanes)
         ]
         return e.ins(S.COMPOSITE_CONSTRUCT, e.type(op.results[0].type), *parts)
@@ -204,13 +206,30 @@ class Memories:
         index = self.index(op.operands[1])
         if isinstance(memory, Buffer):
             raw = to_buffer(e, value, memory.element, lanes)
-            e.raw(S.STORE, self.pointer(memory, index, lanes), raw)
+            e.raw(S.STORE, self.pointer(memory, index, lanes), raw, *self.marks(memory))
         elif memory.lanes == lanes:
-            e.raw(S.STORE, self.pointer(memory, index), self.to_array(memory, value, lanes))
+            whole = self.to_array(memory, value, lanes)
+            e.raw(S.STORE, self.pointer(memory, index), whole, *self.marks(memory))
         else:
             parts = e.per_lane(value, e.type(memory.memory.element), lanes)
             for at, part in zip(self.elements(op.operands[1], index, lanes), parts, strict=True):
-                e.raw(S.STORE, self.pointer(memory, at), self.to_array(memory, part, 1))
+                one = self.to_array(memory, part, 1)
+                e.raw(S.STORE, self.pointer(memory, at), one, *self.marks(memory))
+
+    def marks(self, memory: Memory) -> tuple[int, ...]:
+        """What an access to memory that invocations share says in the Vulkan memory model."""
+        if not self.e.module.vulkan_memory:
+            return ()
+        private = isinstance(memory, Array) and memory.memory.space is Space.PRIVATE
+        return () if private else (MemoryAccess.NON_PRIVATE,)
+
+    def item_lanes(self, value: Value) -> int:
+        """The lanes of the items in which a matrix may best be read from a memory."""
+        memory = self.known[value.id]
+        if isinstance(memory, Array):
+            return memory.lanes
+        shapes = memory.use.load_lanes | memory.use.store_lanes
+        return shapes.pop() if len(shapes) == 1 and not memory.use.atomics else 1
 
     def elements(self, value: Value, index: int, lanes: int) -> list[int]:
         """The element indexes of the index-th vector."""

@@ -41,6 +41,7 @@ class Module:
         self.interface: list[int] = []
         self._known: dict[tuple[object, ...], int] = {}
         self.glsl = 0
+        self.vulkan_memory = False  # the Vulkan memory model; else GLSL450
         self.entry = entry
         self.function = self.id()
         self.void = self.type(Op.TYPE_VOID)
@@ -185,7 +186,7 @@ class Module:
         if self.glsl:
             words = text_words("GLSL.std.450")
             out += ((len(words) + 2) << 16 | 11, self.glsl, *words)
-        out += (3 << 16 | 14, 0, 1)  # addressing Logical, memory model GLSL450
+        out += (3 << 16 | 14, 0, 3 if self.vulkan_memory else 1)  # addressing Logical
         words = text_words(self.entry)
         head = 3 + len(words) + len(self.interface)
         out += (head << 16 | 15, 5, self.function, *words, *self.interface)

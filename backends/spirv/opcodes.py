@@ -26,8 +26,11 @@ class Cap:
     SIGNED_ZERO_INF_NAN_PRESERVE: Final = 4466
     ROUNDING_MODE_RTE: Final = 4467
     ATOMIC_FLOAT32_MIN_MAX: Final = 5612
+    VULKAN_MEMORY_MODEL: Final = 5345
+    VULKAN_MEMORY_MODEL_DEVICE_SCOPE: Final = 5346
     DOT_PRODUCT_INPUT_4X8BIT_PACKED: Final = 6018
     DOT_PRODUCT: Final = 6019
+    COOPERATIVE_MATRIX: Final = 6022
     ATOMIC_FLOAT32_ADD: Final = 6033
     ATOMIC_FLOAT64_ADD: Final = 6034
 
@@ -156,6 +159,10 @@ class Op:
     S_DOT: Final = 4450
     U_DOT: Final = 4451
     SU_DOT: Final = 4452
+    TYPE_COOPERATIVE_MATRIX: Final = 4456
+    COOPERATIVE_MATRIX_LOAD: Final = 4457
+    COOPERATIVE_MATRIX_STORE: Final = 4458
+    COOPERATIVE_MATRIX_MUL_ADD: Final = 4459
     ATOMIC_F_MIN_EXT: Final = 5614
     ATOMIC_F_MAX_EXT: Final = 5615
     ATOMIC_F_ADD_EXT: Final = 6035
@@ -253,6 +260,14 @@ class Semantics:
     ACQUIRE_RELEASE: Final = 0x8
     UNIFORM_MEMORY: Final = 0x40
     WORKGROUP_MEMORY: Final = 0x100
+    MAKE_AVAILABLE: Final = 0x2000
+    MAKE_VISIBLE: Final = 0x4000
+
+
+class MemoryAccess:
+    """Operands of loads and stores."""
+
+    NON_PRIVATE: Final = 0x20
 
 
 class Mode:

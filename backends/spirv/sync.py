@@ -49,6 +49,8 @@ def barrier(e: Emitter, op: Op) -> None:
     semantics = Semantics.ACQUIRE_RELEASE | Semantics.WORKGROUP_MEMORY
     if id(op) in e.usage.ordered:
         semantics |= Semantics.UNIFORM_MEMORY
+    if e.module.vulkan_memory:
+        semantics |= Semantics.MAKE_AVAILABLE | Semantics.MAKE_VISIBLE
     scope = e.module.word(Scope.WORKGROUP)
     e.raw(S.CONTROL_BARRIER, scope, scope, e.module.word(semantics))
 
@@ -58,6 +60,10 @@ def fence(e: Emitter, op: Op) -> None:
     semantics = _ORDER[str(op.attr("order"))] | Semantics.UNIFORM_MEMORY
     if e.usage.workgroup_arrays:
         semantics |= Semantics.WORKGROUP_MEMORY
+    if e.module.vulkan_memory and op.attr("order") != "acquire":
+        semantics |= Semantics.MAKE_AVAILABLE
+    if e.module.vulkan_memory and op.attr("order") != "release":
+        semantics |= Semantics.MAKE_VISIBLE
     e.raw(S.MEMORY_BARRIER, e.module.word(scope), e.module.word(semantics))
 
 

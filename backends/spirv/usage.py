@@ -46,10 +46,12 @@ class Usage:
 # Ops that give an f16 without rounding.
 _KEEPS_HALF = frozenset(
     {"load", "const", "select", "if", "for", "while", "switch", "bitcast", "neg", "abs", "min"}
-    | {"max", "copysign", "vector", "splat", "extract", "insert", "shuffle"}
+    | {"max", "copysign", "vector", "splat", "extract", "insert", "shuffle", "fragment_load"}
 )
 _STORAGE_ONLY = frozenset({"load", "store", "convert"})
-_MEMORY = frozenset({"load", "store", "atomic", "compare_exchange"})
+_MEMORY = frozenset(
+    {"load", "store", "atomic", "compare_exchange", "fragment_load", "fragment_store"}
+)
 _DIM_IDS = frozenset({"global_id", "local_id", "group_id", "num_groups"})
 ID_OPS = _DIM_IDS | {"local_linear_id", "subgroup_id", "subgroup_lane", "num_subgroups"}
 
@@ -147,7 +149,10 @@ class _Scan:
     def access(self, op: Op) -> None:
         memory = op.operands[0]
         use = self.usage.memory.setdefault(memory.id, MemoryUse())
-        if op.name == "load":
+        if op.name.startswith("fragment_"):  # by the items that other accesses ask for
+            use.reads |= op.name == "fragment_load"
+            use.writes |= op.name == "fragment_store"
+        elif op.name == "load":
             use.load_lanes.add(lanes_of(op.results[0].type))
             use.reads = True
         elif op.name == "store":

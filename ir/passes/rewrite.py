@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from operator import is_
 
 from ..core import Attr, Kernel, Loc, Op, Region, Value, with_body
-from ..dtypes import DType, Type, VectorType, bool_
+from ..dtypes import DType, FragmentType, Type, VectorType, bool_
 from . import control
 from .cse import Merger
 from .effects import TERMINATORS, free_number
@@ -136,7 +136,7 @@ class Rewriter:
 
     def const(self, bits: int, type_: Type) -> Value:
         """A constant scalar (at the head of the body), or a vector with it in every lane."""
-        if isinstance(type_, VectorType):
+        if isinstance(type_, VectorType | FragmentType):
             return self.emit("splat", (self.const(bits, type_.element),), type_)
         assert isinstance(type_, DType)
         bits &= 1 if type_.is_bool else (1 << type_.bits) - 1

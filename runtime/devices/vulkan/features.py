@@ -14,6 +14,8 @@ _LLVMPIPE = 13  # VK_DRIVER_ID_MESA_LLVMPIPE
 _LLVMPIPE_TRIPS = 65535
 _INDEPENDENT_32, _INDEPENDENT = 0, 1  # VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_*
 _COMPUTE_STAGE = 0x20
+_HALF, _SINGLE, _SUBGROUP_SCOPE = 0, 1, 3  # VkComponentTypeKHR, VkScopeKHR
+_MATRICES = {(_HALF, _HALF, c, c) for c in (_HALF, _SINGLE)}
 CORE_FEATURES = {"shaderFloat64": "f64", "shaderInt64": "i64", "shaderInt16": "i16"}
 
 
@@ -115,6 +117,13 @@ STRUCTS = (
         {"robustBufferAccess2": ""},
     ),
     FeatureStruct(
+        "VkPhysicalDeviceCooperativeMatrixFeaturesKHR",
+        "PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR",
+        None,
+        "VK_KHR_cooperative_matrix",
+        {"cooperativeMatrix": ""},
+    ),
+    FeatureStruct(
         "VkPhysicalDeviceShaderBfloat16FeaturesKHR",
         1000141000,
         None,
@@ -163,6 +172,7 @@ class PhysicalDevice:
         del keep
         self._query_features()
         self._query_properties()
+        self._matrices = self._has_matrices()
 
     def has(self, core: int | None, extension: str | None) -> bool:
         """Whether something is core in the device's version or an extension it offers."""
@@ -242,6 +252,27 @@ class PhysicalDevice:
             _SPECIALS: bool(floats.shaderSignedZeroInfNanPreserveFloat32),
         }
 
+    def _has_matrices(self) -> bool:
+        """Whether a subgroup multiplies 16x16 matrices of f16 and adds them in f16 and in f32."""
+        if not self.on.get("VkPhysicalDeviceCooperativeMatrixFeaturesKHR"):
+            return False
+        api, name = self.api, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
+        query = self.instance.function(name, f"PFN_{name}")
+        count = api.ffi.new("uint32_t *")
+        api.check(query(self.handle, count, api.ffi.NULL), name)
+        rows = api.ffi.new("VkCooperativeMatrixPropertiesKHR[]", max(1, count[0]))
+        for n in range(count[0]):
+            rows[n].sType = api.vk.VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
+        api.check(query(self.handle, count, rows), name)
+        found = {
+            (int(r.AType), int(r.BType), int(r.CType), int(r.ResultType))
+            for r in (rows[n] for n in range(count[0]))
+            if (r.MSize, r.NSize, r.KSize) == (16, 16, 16)
+            and int(r.scope) == _SUBGROUP_SCOPE
+            and not r.saturatingAccumulation
+        }
+        return found >= _MATRICES
+
     def _keep_subgroup(self, subgroup: Any, sizes: Any) -> None:
         in_compute = bool(subgroup.supportedStages & _COMPUTE_STAGE)
         self.subgroup_size = int(subgroup.subgroupSize)
@@ -266,6 +297,8 @@ class PhysicalDevice:
         found |= {name for name, there in self._floats.items() if there}
         if self.size_control:
             found.add("subgroup_size_control")
+        if self._matrices:
+            found.add("cooperative_matrix")
         return frozenset(found - {""})
 
     def capabilities(self, spec: str) -> Capabilities:
