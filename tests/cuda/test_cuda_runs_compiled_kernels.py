@@ -15,8 +15,10 @@ import pytest
 from fake_cuda import FakeDriver, serve
 from gristmill import runtime
 from gristmill.backends.compile import Options
+from gristmill.backends.ptx.arch import ARCHS
 from gristmill.backends.ptx.emit import prepare
 from gristmill.cli.check import check_one
+from gristmill.cli.main import main
 from gristmill.ir.core import Kernel
 from gristmill.kernels import families
 from gristmill.store.bundle import Entry, write_bundle
@@ -24,7 +26,7 @@ from kernel_text import kernel
 from ptx_model import host
 from ptx_tools import compiled, shipped
 
-Make = Callable[[list[Kernel]], runtime.Bundle]
+Make = Callable[..., runtime.Bundle]
 ARCH = "sm_80"
 # 60,000 bytes: more than a module may declare.
 LARGE = """
@@ -43,11 +45,11 @@ LARGE = """
 PAIR = "x: i32 buffer read, y: i32 buffer readwrite"
 
 
-def entry_of(k: Kernel, folder: Path, code: Path) -> Entry:
+def entry_of(k: Kernel, checks: bool, folder: Path, code: Path) -> Entry:
     """The artifact of a kernel, its code put where the double looks for it."""
-    text, manifest = compiled(k, ARCH)
+    text, manifest = compiled(k, ARCH, checks)
     blob = text.encode()
-    serve(blob, host.build(prepare(k, Options()), ARCH), code)
+    serve(blob, host.build(prepare(k, Options(checks=checks), ARCHS[ARCH]), ARCH), code)
     path = folder / manifest.target / k.name / f"{k.specialization}.ptx"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(blob)
@@ -57,18 +59,18 @@ def entry_of(k: Kernel, folder: Path, code: Path) -> Entry:
 
 @pytest.fixture(scope="module")
 def make(folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Make:
-    def bundle(kernels: list[Kernel]) -> runtime.Bundle:
+    def bundle(kernels: list[Kernel], checks: bool = False) -> runtime.Bundle:
         folder = tmp_path_factory.mktemp("bundle")
-        write_bundle(folder, [entry_of(k, folder, folders[1]) for k in kernels])
+        write_bundle(folder, [entry_of(k, checks, folder, folders[1]) for k in kernels])
         return runtime.open_bundle(folder)
 
     return bundle
 
 
-@pytest.fixture(scope="module")
-def everything(make: Make, require_gcc: None) -> runtime.Bundle:
-    """All kernels that ship."""
-    return make([k for _, k in shipped(f"ptx-{ARCH}")])
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "checked"])
+def everything(make: Make, require_gcc: None, request: pytest.FixtureRequest) -> runtime.Bundle:
+    """All kernels that ship, without bounds checks and with them."""
+    return make([k for _, k in shipped(f"ptx-{ARCH}")], request.param)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +91,16 @@ def test_every_shipped_kernel_agrees_with_its_reference(
     ]
     assert [result for result in found if result.status != "ok"] == [], fake.misuse
     assert {result.kernel for result in found} == set(families())
+
+
+def test_the_command_checks_a_cuda_device(
+    fake: FakeDriver, everything: runtime.Bundle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "cuda", "--bundle", str(everything.root), "--kernel", "softmax"]) == 0
+    table = capsys.readouterr().out
+    assert "ptx-sm_80" in table
+    assert "wrong" not in table
+    assert "failed" not in table
 
 
 def test_a_row_outside_the_table_is_a_fault_and_not_read(
