@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,18 @@ from .options import Choice, UsageError
 from .plan import Compile, Plan, Replay, Trace, plan, tools
 from .sources import module_sources
 
+def _numpy() -> str:
+    """The version of numpy, asked for without importing it where it is installed."""
+    try:
+        return version("numpy")
+    except PackageNotFoundError:
+        import numpy
+
+        return numpy.__version__
+
+
 # What executes the modules of kernels: other lines of them may give other constants.
-TRACERS = (f"python {sys.version_info[0]}.{sys.version_info[1]}", f"numpy {version('numpy')}")
+TRACERS = (f"python {sys.version_info[0]}.{sys.version_info[1]}", f"numpy {_numpy()}")
 
 
 # Folders of the project that no build writes to.
