@@ -16,6 +16,7 @@ from .options import Choice, UsageError
 from .plan import Compile, Plan, Replay, Trace, plan, tools
 from .sources import module_sources
 
+
 def _numpy() -> str:
     """The version of numpy, asked for without importing it where it is installed."""
     try:
