@@ -2,8 +2,10 @@
 
 Errors as NVIDIA states them for PTX: ex2 2 ulp; lg2 1 ulp, and 2**-22 absolute between 1/2 and 2;
 rsqrt 2**-22.9 relative; sin and cos 2**-20.5 absolute within [-pi, pi], and more without bound
-beyond. What is made of them adds the rounding of one product. A division becomes div.approx, 2 ulp
-for divisors up to 2**126, by LLVM's flag. `tanh.approx` is left alone: it is off by 2**-11.
+beyond. What is made of them adds the rounding of one product, which costs exp(x) up to 1.2 |x| ulp
+more. A division becomes div.approx, 2 ulp for divisors up to 2**126, by LLVM's flag. `tanh.approx`
+is left alone: it is off by 2**-11. On an H200: exp2 2.1 ulp, exp 60 ulp up to |x| = 80, rsqrt
+1.5 ulp, log2 2**-17 absolute for results up to 115, sin and cos 2**-21.3 absolute.
 """
 
 from __future__ import annotations
