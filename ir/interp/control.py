@@ -83,11 +83,13 @@ class Loop:
         """Let the invocations leave for which `going` ([n] or [1]) is false; whether any stay."""
         if going.all():
             return True
+        self.flush()
         if not going.any():
-            self.flush()
+            self.machine.trips[self.lanes] += 1  # the pass that leaves is a turn, too
             self.left.append(Exit(self.lanes, self.values))
             return False
         leaving = np.flatnonzero(~going)
+        self.machine.trips[self.lanes[leaving]] += 1
         self.left.append(Exit(self.lanes[leaving], [pick(v, leaving) for v in self.values]))
         self._reduce(np.flatnonzero(going))
         return True
@@ -121,7 +123,7 @@ class Loop:
         return True
 
     def flush(self) -> None:
-        """Count the iterations of the invocations in the loop, before any of them leaves."""
+        """Count the turns of the invocations in the loop, before any of them leaves."""
         if not self.pending:
             return
         machine, lanes = self.machine, self.lanes
@@ -137,7 +139,7 @@ class Loop:
                 ProblemKind.LOOP_LIMIT,
                 self.op,
                 int(np.count_nonzero(over)),
-                lambda: f"{most} loop iterations in one invocation; the target stops at {limit}",
+                lambda: f"{most} loop turns in one invocation; the target stops at {limit}",
             )
 
     def finish(self) -> Exit | None:

@@ -47,7 +47,8 @@ class Report:
     """The outcome of a run.
 
     faults: fault sites whose assert failed. problems: in order of first occurrence, one per op and
-    kind. max_trips: the most loop iterations, summed over all loops, that an invocation made.
+    kind. max_trips: the most turns, summed over all loops, that an invocation made; a pass that
+    leaves a loop at its head is a turn (see `ir.turns`).
     """
 
     faults: frozenset[int] = frozenset()
@@ -104,7 +105,7 @@ class InterpOptions:
     """How to run.
 
     races: look for races (costs about half of the speed on workgroup memory). loop_limit: the
-    target's limit of iterations, summed over all loops of an invocation; None: no limit.
+    target's limit of turns, summed over all loops of an invocation; None: no limit.
     loop_budget: iterations of one loop after which `InterpBudgetExceeded` is raised. lanes: how
     many invocations are computed at once, rounded down to whole workgroups (at least one).
     memory: bound in bytes of arrays held at once (it lowers `lanes`). subgroup: the subgroup size

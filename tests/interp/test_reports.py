@@ -258,15 +258,16 @@ NESTED = (
 def test_loop_trips_are_summed_over_all_loops_of_an_invocation() -> None:
     text = lines(NESTED)
     args = [np.zeros(16, np.int32), np.zeros(16, np.int32), 10]
-    report = run(parse_kernel(text), args, (2, 1, 1), options=InterpOptions(loop_limit=55))
-    assert report.max_trips == 55
+    turns = 10 * (1 + 1) + 45  # ten times the inner loop with the pass that leaves it
+    report = run(parse_kernel(text), args, (2, 1, 1), options=InterpOptions(loop_limit=turns))
+    assert report.max_trips == turns + 1
     assert args[1].tolist() == [45] * 16
     assert report.problems == ()
-    found = problems(text, n=10, loop_limit=54)
+    found = problems(text, n=10, loop_limit=turns - 1)
     assert {p.kind for p in found} == {ProblemKind.LOOP_LIMIT}
     assert found[0].loc == line_of(text, "%7 = for")
-    assert "55" in found[0].message
-    assert "54" in found[0].message
+    assert f"{turns} loop turns" in found[0].message
+    assert f"stops at {turns - 1}" in found[0].message
 
 
 def test_endless_loop_is_stopped_with_its_place() -> None:
