@@ -69,6 +69,8 @@ REQUIRED: dict[str, dict[str, Check]] = {
     "group_id": _DIM,
     "num_groups": _DIM,
     "alloc": {"name": _is_str},
+    "copy_async": {"count": _one_of(1, 2, 4, 8, 16)},
+    "copy_wait": {"pending": lambda v, op, kernel: _int(v) and 0 <= v < 64},  # type: ignore[operator]
     "atomic": {"kind": _one_of(*ATOMICS)},
     "fence": {
         "scope": _one_of("workgroup", "device"),

@@ -20,9 +20,9 @@ class Arch:
 
     isa: version of PTX, as its `.version` line says it. shared_bytes: the most workgroup memory
     of a workgroup. bf16: it rounds f32 to bf16. redux: it reduces 32-bit integers over a subgroup
-    in one instruction. mma: it multiplies fragments of every kind. f16 arithmetic, fused
-    multiply-add of every float type, 4x8-bit dot products, atomic f32 and f64 sums and 64-bit
-    atomics are there on all of them.
+    in one instruction. mma: it multiplies fragments of every kind. copies: it copies to workgroup
+    memory while a kernel goes on. f16 arithmetic, fused multiply-add of every float type, 4x8-bit
+    dot products, atomic f32 and f64 sums and 64-bit atomics are there on all of them.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Arch:
     bf16: bool = True
     redux: bool = True
     mma: bool = True
+    copies: bool = True
 
     @property
     def machine(self) -> Machine:
@@ -53,7 +54,7 @@ class Arch:
 
 
 _ROWS = (
-    Arch("sm_75", "6.3", 64 << 10, bf16=False, redux=False, mma=False),
+    Arch("sm_75", "6.3", 64 << 10, bf16=False, redux=False, mma=False, copies=False),
     Arch("sm_80", "7.0", 163 << 10),
     Arch("sm_86", "7.1", 99 << 10),
     Arch("sm_89", "7.8", 99 << 10),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...ir import passes
 from ...ir.core import Kernel
+from ...ir.passes.copies import PlainCopies
 from ...ir.passes.fragments import Fragments
 from ...ir.passes.fragments_nv import NvFragments
 from ...ir.passes.support import Support
@@ -72,7 +73,10 @@ def prepare(kernel: Kernel, options: Options, arch: Arch = ARCHS["sm_80"]) -> Ke
     support = _FAST if "approximate" in kernel.fast else _EXACT
     native = arch.mma and kernel.subgroup == SUBGROUP
     fragments = NvFragments(ldmatrix=not options.checks) if native else Fragments()
-    steps = passes.standard(support, checks=options.checks, renumber=False, fragments=fragments)
+    copies = None if arch.copies and not options.checks else PlainCopies()
+    steps = passes.standard(
+        support, checks=options.checks, renumber=False, fragments=fragments, copies=copies
+    )
     return passes.run(kernel, steps)
 
 

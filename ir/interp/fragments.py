@@ -19,7 +19,7 @@ from ..core import Op, Value
 from ..dtypes import DType, FragmentType, element_of
 from ..ops import meaning
 from .frame import Array, Frame, widen
-from .memory import Memory, note, watch_load
+from .memory import Memory, note, watch_arriving, watch_load
 from .races import MANY
 from .report import ProblemKind
 from .subgroups import Grid
@@ -234,6 +234,7 @@ def store(machine: Machine, frame: Frame, op: Op) -> None:
     value = op.operands[3]
     access = Access(machine, frame, op, memory, _type(value))
     stored = encode(widen(frame.get(value.id), frame.size), element_of(value.type))
+    watch_arriving(machine, frame, op, memory, access.cells, access.chosen)
     memory.data[access.cells] = stored[access.valid]
     if memory.written is not None:
         memory.written[access.cells] = True

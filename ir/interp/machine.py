@@ -9,7 +9,7 @@ import numpy as np
 from ..core import Kernel, Op, Value, walk
 from ..dtypes import DType, Space, element_of
 from ..ops import ROWS
-from . import atomics, control, debug, fragments, memory, nv, subgroups
+from . import atomics, control, copies, debug, fragments, memory, nv, subgroups
 from .frame import Array, Exits, Frame, Merger
 from .races import LANE_BITS
 from .report import InterpOptions, ProblemKind, Recorder
@@ -54,9 +54,11 @@ class Machine:
         self.ids: dict[tuple[str, int], Array] = {}
         self.group, self.local = np.divmod(np.arange(self.size), self.workgroup_count)
         self._new_epochs(np.arange(groups))
+        self.copies = copies.Copies(self.size)
         frame = Frame(np.arange(self.size))
         frame.values.update(arguments)
         self.run(frame, self.kernel.body.ops, Exits())
+        self.copies.finish(self.recorder)
         self.recorder.max_trips = max(self.recorder.max_trips, int(self.trips.max()))
 
     def run(self, frame: Frame, ops: Sequence[Op], exits: Exits) -> None:
@@ -97,6 +99,10 @@ class Machine:
         if frame.size == self.size:
             return self._keys
         return np.asarray(self._keys[frame.lanes])
+
+    def all_keys(self) -> Array:
+        """The stamps of all invocations of the chunk."""
+        return self._keys
 
     def _new_epochs(self, groups: Array) -> None:
         """Start a new epoch of these workgroups: what was done before does not conflict."""
@@ -227,6 +233,7 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(SHAPES, _shape),
     **fragments.HANDLERS,
     **nv.HANDLERS,
+    **copies.HANDLERS,
     **dict.fromkeys(subgroups.KINDS, subgroups.run_subgroup),
     "count": _count,
     "alloc": _alloc,

@@ -30,7 +30,21 @@ class Memory:
     def __init__(self, name: str, space: Space, dtype: DType, count: int, data: Array) -> None:
         self.name, self.space, self.dtype, self.count, self.data = name, space, dtype, count, data
         self.written: Array | None = None
+        self.arriving: Array | None = None  # cells that asynchronous copies are going to fill
         self.races: RaceTable | None = None
+
+    def begin(self, cells: Array) -> None:
+        """Asynchronous copies to these cells are on their way."""
+        if self.arriving is None:
+            self.arriving = np.zeros(self.data.size, bool)
+        self.arriving[cells] = True
+
+    def end(self, cells: Array) -> None:
+        """They have arrived."""
+        if self.arriving is not None:
+            self.arriving[cells] = False
+        if self.written is not None:
+            self.written[cells] = True
 
     def base(self, machine: Machine, frame: Frame) -> Array | int:
         """The first cell that each invocation of the frame may use."""
@@ -139,6 +153,7 @@ def store(machine: Machine, frame: Frame, op: Op) -> None:
     cells, chosen = access.spread(frame.size)
     if not cells.size:
         return
+    watch_arriving(machine, frame, op, memory, cells, chosen)
     memory.data[cells] = value if len(value) == 1 else value[chosen]
     if memory.written is not None:
         memory.written[cells] = True
@@ -170,6 +185,7 @@ def watch_load(
     entry of `cells`; keys: their stamps, one per cell."""
     if not cells.size:
         return
+    watch_arriving(machine, frame, op, memory, cells, chosen)
     if memory.written is not None:
         fresh = ~memory.written[cells]
         if fresh.any():
@@ -187,6 +203,30 @@ def watch_load(
     if memory.races is not None and keys is not None:
         found = memory.races.read(cells.ravel(), keys)
         note(machine, op, memory, keys, ProblemKind.READ_WRITE_RACE, found)
+
+
+def watch_arriving(
+    machine: Machine,
+    frame: Frame,
+    op: Op,
+    memory: Memory,
+    cells: Array,
+    chosen: Array | slice,
+) -> None:
+    """Report cells that an asynchronous copy is going to fill, as `watch_load`."""
+    if memory.arriving is None or not (early := memory.arriving[cells]).any():
+        return
+    at = np.flatnonzero(early.reshape(len(cells), -1).any(axis=1))
+    who = int(np.arange(frame.size)[chosen][at[0]])
+    machine.recorder.add(
+        ProblemKind.PENDING_COPY,
+        op,
+        len(at),
+        lambda: (
+            f"{op.name} of {memory.name}[{int(cells[at[0]].ravel()[0]) % memory.count}] by "
+            f"invocation {machine.describe(frame, who)} before copy_wait has seen to its copy"
+        ),
+    )
 
 
 def _keys(

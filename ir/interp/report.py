@@ -20,6 +20,7 @@ class ProblemKind(enum.StrEnum):
     BARRIER_DIVERGENCE = "barrier-divergence"
     SUBGROUP_DIVERGENCE = "subgroup-divergence"
     MISALIGNED = "misaligned"
+    PENDING_COPY = "pending-copy"
     LOOP_LIMIT = "loop-limit"
 
 

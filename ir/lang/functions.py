@@ -198,6 +198,29 @@ def subgroup_elect() -> Any:
     """True in one lane of the subgroup, lane 0."""
 
 
+# asynchronous copies
+
+
+@intrinsic
+def copy_async(
+    target: Any, target_index: Any, source: Any, source_index: Any, count: Any, given: Any = None
+) -> Any:
+    """Copy `count` elements (4, 8 or 16 bytes) of a buffer to a workgroup array; done when a
+    copy_wait covers it. Both indexes are multiples of count. With `given`, only so many elements
+    are read, and zeros fill the rest."""
+
+
+@intrinsic
+def copy_commit() -> Any:
+    """Make a group of this invocation's copies since the last commit."""
+
+
+@intrinsic
+def copy_wait(pending: Any = 0) -> Any:
+    """Wait until all but the last `pending` groups of this invocation are done. Others see what
+    was copied behind a barrier."""
+
+
 # matrix fragments
 
 

@@ -18,7 +18,7 @@ from ..dtypes import (
     u64,
     with_element,
 )
-from . import fragments, literals, memory
+from . import copies, fragments, literals, memory
 from .conversions import bitcast, convert
 from .elementwise import fold
 from .functions import ATOMICS, REDUCTIONS, python_name
@@ -237,6 +237,7 @@ HANDLERS: dict[str, Callable[..., Entry]] = {
     },
     **{f"subgroup_{n}": _vote(f"subgroup_{n}") for n in ("ballot", "any", "all")},
     "subgroup_elect": _elect,
+    **copies.HANDLERS,
     **fragments.HANDLERS,
     "workgroup_size": _workgroup_size,
     "subgroup_size": subgroup,

@@ -122,6 +122,14 @@ def _memory() -> None:
          doc="memory, i, expected, desired; relaxed; gives the old value")  # fmt: skip
     _row("barrier", 0, r.nothing, effect=Effect.SYNC,
          doc="a workgroup waits; orders its memory and buffers")  # fmt: skip
+    _row("copy_async", -1, r.copy_rule, effect=Effect.WRITE,
+         doc="workgroup array, i, buffer, j[, given]: attr count elements from buffer[j ...] to"
+         " array[i ...], zeros behind the first `given`; done at the copy_wait that covers it;"
+         " i and j are multiples of count")  # fmt: skip
+    _row("copy_commit", 0, r.nothing, effect=Effect.SYNC,
+         doc="the copies issued since the last one become a group")  # fmt: skip
+    _row("copy_wait", 0, r.nothing, effect=Effect.SYNC,
+         doc="all groups but the last attr pending are done, for this invocation")  # fmt: skip
     _row("fence", 0, r.nothing, effect=Effect.SYNC,
          doc="attr scope workgroup|device, attr order acquire|release|acq_rel")  # fmt: skip
 

@@ -207,6 +207,21 @@ def store_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     return ()
 
 
+def copy_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
+    require(len(operands) in (4, 5), f"copy_async takes 4 or 5 operands, not {len(operands)}")
+    target, source = (memory_type(operands[n], f"operand {n + 1}") for n in (0, 2))
+    for n in (1, 3, *range(4, len(operands))):
+        int_scalar(operands[n], "an index" if n < 4 else "a number of elements")
+    space = target.space.value
+    require(space == "workgroup", f"copy_async fills workgroup memory, not {space} memory")
+    require(source.space.value == "buffer", f"copy_async reads a buffer, not {source}")
+    require(source.access.reads, f"copy from {source}, which may only be written")
+    require(source.element == target.element, f"copy from {source} to {target}")
+    size = attrs["count"] * target.element.bytes
+    require(size in (4, 8, 16), f"copy_async moves 4, 8 or 16 bytes, not {size}")
+    return ()
+
+
 def atomic_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     memory = memory_type(operands[0], "operand 1")
     int_scalar(operands[1], "an index")

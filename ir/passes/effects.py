@@ -17,7 +17,7 @@ PURE = frozenset(n for n, r in ROWS.items() if r.effect is Effect.PURE)
 IDS = frozenset(n for n, r in ROWS.items() if r.effect is Effect.ID)
 MERGEABLE = PURE | IDS
 CONVERGENT = frozenset(n for n, r in ROWS.items() if r.effect is Effect.CONVERGENT)
-WRITERS = frozenset({"store", "atomic", "compare_exchange", "fragment_store"})
+WRITERS = frozenset({"store", "atomic", "compare_exchange", "fragment_store", "copy_async"})
 READERS = frozenset({"load", "fragment_load", "nv_ldmatrix"})  # and nothing else
 SYNCS = frozenset(n for n, r in ROWS.items() if r.effect is Effect.SYNC)
 LOOPS = frozenset({"for", "while"})
@@ -146,6 +146,8 @@ def _region(region: Region, table: dict[int, Summary]) -> Summary:
             writes.add(op.operands[0].id)
             if name == "fragment_store":
                 convergent = True
+            elif name == "copy_async":
+                reads.add(op.operands[2].id)
             elif name != "store":
                 reads.add(op.operands[0].id)
         elif name in SYNCS:

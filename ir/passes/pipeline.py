@@ -8,6 +8,7 @@ from ..core import Kernel
 from . import Pass, run, verified
 from .checks import Checks
 from .contract import Contract
+from .copies import PlainCopies
 from .dce import Dce
 from .debug import DropDebug
 from .fragments import Fragments
@@ -51,17 +52,17 @@ def standard(
     vectorize: Vectorize | None = Vectorize(),  # noqa: B008 - frozen
     renumber: bool = True,
     fragments: Pass | None = Fragments(),  # noqa: B008 - frozen
+    copies: Pass | None = PlainCopies(),  # noqa: B008 - frozen
 ) -> tuple[Pass, ...]:
-    """The passes for a target: drop debug ops, lower fragments, check bounds on demand, optimise,
-    legalize, clean.
+    """The passes for a target: drop debug ops, lower fragments and copies, check bounds on demand,
+    optimise, legalize, clean.
 
     unroll, vectorize: None leaves the pass out; the target's compiler may do better.
     renumber: give values their canonical numbers, which an emitter does not need.
-    fragments: how matrix fragments are lowered; None leaves them to the emitter.
+    fragments, copies: how matrix fragments and asynchronous copies are lowered; None leaves them to
+    the emitter.
     """
-    first: list[Pass] = [DropDebug()]
-    if fragments is not None:
-        first.append(fragments)
+    first: list[Pass] = [DropDebug(), *[step for step in (fragments, copies) if step is not None]]
     if checks:
         first.append(Checks())
     steps = (unroll, Contract(), vectorize)

@@ -190,8 +190,9 @@ class _Vectorizer:
                 else:
                     pending[memory] = key, lanes
                 continue
-            if op.name in READERS:
-                for other in self.aliasing.touched(op.operands[0].id):
+            if op.name in READERS or op.name == "copy_async":
+                read = op.operands[2 if op.name == "copy_async" else 0]
+                for other in self.aliasing.touched(read.id):
                     pending.pop(other, None)
                 continue
             touched = self.changes(op)

@@ -52,15 +52,15 @@ NVVM: dict[str, Row] = {
     "mma.m16n8k{4,8}.row.col.tf32": WARP,
     "mma.m16n8k{16,32}.row.col.{s8,u8,s8.u8,u8.s8}": WARP,
     "ldmatrix.sync.aligned.m8n8.{x1,x2,x4}{,.trans}.b16.p3": WARP,
+    "cp.async.ca.shared.global.{4,8,16}{,.s}": COPY,
+    "cp.async.cg.shared.global.16{,.s}": COPY,
+    "cp.async.commit.group": WAIT,
+    "cp.async.wait.{group,all}": WAIT,
     "f2tf32.rna": PURE,
 }
 
 # Modelled before an emitter uses it.
 AHEAD: dict[str, Row] = {
-    "cp.async.ca.shared.global.{4,8,16}{,.s}": COPY,
-    "cp.async.cg.shared.global.16{,.s}": COPY,
-    "cp.async.commit.group": WAIT,
-    "cp.async.wait.{group,all}": WAIT,
     "mma.m16n8k32.row.col.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32": WARP,
     "stmatrix.sync.aligned.m8n8.{x1,x2,x4}{,.trans}.b16.p3": WARP,
     "mbarrier.{init,inval}.shared": BLOCK,

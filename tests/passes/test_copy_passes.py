@@ -1,0 +1,45 @@
+"""Asynchronous copies made plain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from copy_kernels import COPIES, case
+from gristmill.backends.cpu.emit import support
+from gristmill.ir.interp import run
+from gristmill.ir.passes import as_held, standard
+from gristmill.ir.passes import run as apply
+from gristmill.ir.passes.copies import COPIES as OPS
+from gristmill.ir.passes.copies import PlainCopies
+from gristmill.ir.passes.effects import op_names
+from gristmill.ir.verify import verify
+from pass_check import check_valid
+
+
+@pytest.mark.parametrize("fill", [True, False])
+@pytest.mark.parametrize(("t", "count"), COPIES)
+def test_the_same_results(t: str, count: int, fill: bool, rng: np.random.Generator) -> None:
+    kernel, args, expected = case(rng, t, count, fill)
+    plain = PlainCopies()(kernel)
+    verify(plain)
+    for lowered in (plain, as_held(apply(kernel, standard(support())))):
+        check_valid(lowered)
+        assert not OPS & op_names(lowered)
+        args[1][:] = 1
+        assert run(lowered, args, (1, 1, 1)).problems == ()
+        assert (args[1] == expected).all()
+
+
+@pytest.mark.parametrize("fill", [True, False])
+def test_passes_keep_copies_in_their_place(fill: bool, rng: np.random.Generator) -> None:
+    kernel, args, expected = case(rng, "f32", 4, fill)
+    kept = as_held(apply(kernel, standard(support(), copies=None)))
+    assert op_names(kept) >= OPS
+    assert run(kept, args, (1, 1, 1)).problems == ()
+    assert (args[1] == expected).all()
+
+
+def test_a_kernel_without_copies_is_left_alone(rng: np.random.Generator) -> None:
+    kernel = PlainCopies()(case(rng, "f32", 4, True)[0])
+    assert PlainCopies()(kernel) is kernel
