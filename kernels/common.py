@@ -67,9 +67,14 @@ def block_reduce(value, combine, T, BLOCK, SUBGROUP):
         if subgroup_lane() == 0:
             partial[subgroup_id()] = value
         barrier()
-        value = partial[0]
-        for other in static_range(1, BLOCK // SUBGROUP):
-            value = combine(value, partial[other])
+        if BLOCK // SUBGROUP <= SUBGROUP:
+            # Each run of as many lanes as there are partial results has every one of them.
+            value = partial[subgroup_lane() % (BLOCK // SUBGROUP)]
+            value = subgroup_combine(value, combine, BLOCK // SUBGROUP)
+        else:
+            value = partial[0]
+            for other in static_range(1, BLOCK // SUBGROUP):
+                value = combine(value, partial[other])
         barrier()
     else:
         tile = workgroup_array(T, BLOCK)

@@ -69,16 +69,19 @@ def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, STAGE, TX, TY
             at = lid + step * (TX * TY)
             if RUNS:
                 at = (local_id(1) * steps + step) * TX + local_id(0)
+            row = at // WIDTH
+            col = at % WIDTH
             if HEIGHT * WIDTH % (TX * TY) == 0 or at < HEIGHT * WIDTH:
-                value = source[(row0 + at // WIDTH) * cols + col0 + at % WIDTH]
-                tile[at // WIDTH, at % WIDTH] = convert(value, STAGE)
+                tile[row, col] = convert(source[(row0 + row) * cols + col0 + col], STAGE)
     else:
         for at in range(lid, HEIGHT * WIDTH, TX * TY):
             row = at // WIDTH
             col = at % WIDTH
+            from_row = row0 + row
+            from_col = col0 + col
             value = convert(0, STAGE)
-            if row0 + row < rows and col0 + col < cols:
-                value = convert(source[(row0 + row) * cols + col0 + col], STAGE)
+            if from_row < rows and from_col < cols:
+                value = convert(source[from_row * cols + from_col], STAGE)
             tile[row, col] = value
 
 
@@ -90,12 +93,14 @@ def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN
     ly = local_id(1)
     top = group_id(0 if DOWN else 1) * (TY * TM)
     left = group_id(1 if DOWN else 0) * (TX * TN)
+    first = top + ly * TM
     acc = registers(f32, (TM, TN), 0)
     starts = registers(i32, TM, 0)
-    for i in static_range(TM):
-        starts[i] = min(top + ly * TM + i, m - 1) * k
     if STAGE_A:
         tile_a = workgroup_array(STAGE, (TY * TM, TK))
+    else:
+        for i in static_range(TM):
+            starts[i] = min(first + i, m - 1) * k
     for k0 in range(0, k, TK):
         if STAGE_A:
             fill_tile(tile_a, a, top, k0, m, k, TY * TM, TK, STAGE, TX, TY, False)
@@ -103,7 +108,7 @@ def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN
         barrier()
         depth = min(TK, k - k0)
         if not STAGE_A:
-            depth = depth if top + ly * TM < m else 0  # subgroups below the last row rest
+            depth = depth if first < m else 0  # subgroups below the last row rest
         for kk in range(depth):
             right = registers(f32, TN, 0)
             for j in static_range(TN):
@@ -116,12 +121,15 @@ def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN
                 for j in static_range(TN):
                     acc[i, j] = fma(up, right[j], acc[i, j])
         barrier()
+    cols = registers(i32, TN, 0)
+    for j in static_range(TN):
+        cols[j] = left + lx + j * TX
     for i in static_range(TM):
-        row = top + ly * TM + i
-        for j in static_range(TN):
-            col = left + lx + j * TX
-            if row < m and col < n:
-                c[row * n + col] = convert(EPILOGUE(acc[i, j]), OUT)
+        if first + i < m:
+            base = (first + i) * n
+            for j in static_range(TN):
+                if cols[j] < n:
+                    c[base + cols[j]] = convert(EPILOGUE(acc[i, j]), OUT)
 
 
 @device

@@ -41,16 +41,23 @@ from .reduction import terms
 
 @device
 def partial_squares(x, base, n, BLOCK, VEC):
-    """The sum of squares of this invocation's elements of the row at `base`."""
+    """The sum of squares of this invocation's elements of the row at `base`, of n vectors."""
     squares = zeros(f32, VEC)
     for c in range(local_id(0), n, BLOCK):
         v = convert(load(x, base + c, VEC), f32)
         squares = squares + v * v
-    return squares
+    return across(squares, add, VEC)
 
 
 @device
-def rmsnorm_row(x, weight, y, base, following, scale, n, T, BLOCK, VEC, AHEAD):
+def rms_scale(squares, cols, eps, BLOCK, SUBGROUP):
+    """1 / sqrt(mean of squares + eps) of a row, from every invocation's sum."""
+    total = block_reduce(squares, add, f32, BLOCK, SUBGROUP)
+    return 1 / sqrt(total / convert(cols, f32) + eps)
+
+
+@device
+def scaled_row(x, weight, y, base, following, scale, n, T, BLOCK, VEC, AHEAD):
     """The row at `base` times `scale` and weights; n elements of VEC neighbours each.
 
     AHEAD: gives this invocation's sum of squares of the row at `following`, so that reading that
@@ -63,26 +70,37 @@ def rmsnorm_row(x, weight, y, base, following, scale, n, T, BLOCK, VEC, AHEAD):
         if AHEAD:
             ahead = convert(load(x, following + c, VEC), f32)
             squares = squares + ahead * ahead
-    return squares
+    return across(squares, add, VEC)
 
 
 @device
-def rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, ROWS):
-    """ROWS rows by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
+def rmsnorm_row(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC):
+    """A row by one workgroup, VEC neighbouring elements at a time where VEC divides cols."""
     n = cols // VEC
-    first = group_id(0) * ROWS
-    squares = partial_squares(x, first * n, n, BLOCK, VEC)
-    if ROWS == 1:
-        total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
-        scale = 1 / sqrt(total / convert(cols, f32) + eps)
-        rmsnorm_row(x, weight, y, first * n, first * n, scale, n, T, BLOCK, VEC, False)
+    wide = cols % VEC == 0
+    if wide:
+        squares = partial_squares(x, group_id(0) * n, n, BLOCK, VEC)
     else:
-        count = len(y) // cols
-        for row in range(first, min(first + ROWS, count)):
-            total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
-            scale = 1 / sqrt(total / convert(cols, f32) + eps)
-            following = min(row + 1, count - 1) * n
-            squares = rmsnorm_row(x, weight, y, row * n, following, scale, n, T, BLOCK, VEC, True)
+        squares = partial_squares(x, group_id(0) * cols, cols, BLOCK, 1)
+    scale = rms_scale(squares, cols, eps, BLOCK, SUBGROUP)
+    if wide:
+        base = group_id(0) * n
+        scaled_row(x, weight, y, base, base, scale, n, T, BLOCK, VEC, False)
+    else:
+        base = group_id(0) * cols
+        scaled_row(x, weight, y, base, base, scale, cols, T, BLOCK, 1, False)
+
+
+@device
+def rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, ROWS):
+    """ROWS rows by one workgroup, which reads the next one while it writes the one before."""
+    first = group_id(0) * ROWS
+    squares = partial_squares(x, first * cols, cols, BLOCK, 1)
+    count = len(y) // cols
+    for row in range(first, min(first + ROWS, count)):
+        scale = rms_scale(squares, cols, eps, BLOCK, SUBGROUP)
+        following = min(row + 1, count - 1) * cols
+        squares = scaled_row(x, weight, y, row * cols, following, scale, cols, T, BLOCK, 1, True)
 
 
 @device
@@ -98,8 +116,7 @@ def rmsnorm_kept(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
         if lid + k * BLOCK < n:
             v = convert(row[k], f32)
             squares = squares + v * v
-    total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
-    scale = 1 / sqrt(total / convert(cols, f32) + eps)
+    scale = rms_scale(across(squares, add, VEC), cols, eps, BLOCK, SUBGROUP)
     for k in static_range(KEEP):
         c = lid + k * BLOCK
         if c < n:
@@ -127,38 +144,65 @@ def rmsnorm(
 ):
     """y[r, :] = x[r, :] / sqrt(mean(x[r, :]**2) + eps) * weight, in f32 (Zhang and Sennrich).
 
-    A row of up to BLOCK * VEC * KEEP elements is read once and kept in registers; needs ROWS = 1.
+    A row of up to BLOCK * VEC * KEEP elements is read once and kept in registers. Several ROWS by
+    one workgroup need KEEP = 0 and VEC = 1.
     """
-    static_assert(KEEP == 0 or ROWS == 1, "a workgroup that keeps its row has one")
+    static_assert(ROWS == 1 or (KEEP == 0 and VEC == 1), "several rows need KEEP = 0 and VEC = 1")
     if KEEP > 0 and cols % VEC == 0 and cols // VEC <= BLOCK * KEEP:
         rmsnorm_kept(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
-    elif VEC > 1 and cols % VEC == 0:
-        rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, ROWS)
+    elif ROWS == 1:
+        rmsnorm_row(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC)
     else:
-        rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, 1, ROWS)
+        rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, ROWS)
+
+
+@device
+def row_sum(x, base, n, BLOCK, VEC):
+    """The sum of this invocation's elements of the row at `base`, of n vectors."""
+    sums = zeros(f32, VEC)
+    for c in range(local_id(0), n, BLOCK):
+        sums = sums + convert(load(x, base + c, VEC), f32)
+    return across(sums, add, VEC)
+
+
+@device
+def row_spread(x, base, mean, n, BLOCK, VEC):
+    """The sum of squares of the differences from the mean."""
+    squares = zeros(f32, VEC)
+    for c in range(local_id(0), n, BLOCK):
+        d = convert(load(x, base + c, VEC), f32) - mean
+        squares = squares + d * d
+    return across(squares, add, VEC)
+
+
+@device
+def normal_row(x, weight, bias, y, base, mean, scale, n, T, BLOCK, VEC):
+    """The row at `base` of y."""
+    for c in range(local_id(0), n, BLOCK):
+        d = (convert(load(x, base + c, VEC), f32) - mean) * scale
+        scaled = d * convert(load(weight, c, VEC), f32) + convert(load(bias, c, VEC), f32)
+        store(y, base + c, convert(scaled, T), VEC)
 
 
 @device
 def layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC):
-    """One row by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
+    """A row by one workgroup, VEC neighbouring elements at a time where VEC divides cols."""
     count = cols // VEC
-    base = group_id(0) * count
-    lid = local_id(0)
     n = convert(cols, f32)
-    sums = zeros(f32, VEC)
-    squares = zeros(f32, VEC)
-    for c in range(lid, count, BLOCK):
-        sums = sums + convert(load(x, base + c, VEC), f32)
-    mean = block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP) / n
-    for c in range(lid, count, BLOCK):
-        d = convert(load(x, base + c, VEC), f32) - mean
-        squares = squares + d * d
-    total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
-    scale = 1 / sqrt(total / n + eps)
-    for c in range(lid, count, BLOCK):
-        d = (convert(load(x, base + c, VEC), f32) - mean) * scale
-        scaled = d * convert(load(weight, c, VEC), f32) + convert(load(bias, c, VEC), f32)
-        store(y, base + c, convert(scaled, T), VEC)
+    wide = cols % VEC == 0
+    base = group_id(0) * count
+    start = group_id(0) * cols
+    total = row_sum(x, base, count, BLOCK, VEC) if wide else row_sum(x, start, cols, BLOCK, 1)
+    mean = block_reduce(total, add, f32, BLOCK, SUBGROUP) / n
+    if wide:
+        squares = row_spread(x, base, mean, count, BLOCK, VEC)
+    else:
+        squares = row_spread(x, start, mean, cols, BLOCK, 1)
+    scale = 1 / sqrt(block_reduce(squares, add, f32, BLOCK, SUBGROUP) / n + eps)
+    if wide:
+        normal_row(x, weight, bias, y, base, mean, scale, count, T, BLOCK, VEC)
+    else:
+        normal_row(x, weight, bias, y, start, mean, scale, cols, T, BLOCK, 1)
 
 
 @device
@@ -213,10 +257,8 @@ def layernorm(
     """
     if KEEP > 0 and cols % VEC == 0 and cols // VEC <= BLOCK * KEEP:
         layernorm_kept(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
-    elif VEC > 1 and cols % VEC == 0:
-        layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC)
     else:
-        layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, 1)
+        layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC)
 
 
 def _shapes() -> tuple[tuple[int, int], ...]:

@@ -43,19 +43,19 @@ from .reduction import terms
 
 @device
 def partial_top(x, base, n, BLOCK, VEC):
-    """What this invocation finds as the greatest of its elements of the row at `base`."""
+    """The greatest of this invocation's elements of the row at `base`, of n vectors."""
     lid = local_id(0)
     tops = convert(load(x, base + min(lid, n - 1), VEC), f32)
     for c in range(lid + BLOCK, n, BLOCK):
         tops = max(tops, convert(load(x, base + c, VEC), f32))
-    return tops
+    return across(tops, greater, VEC)
 
 
 @device
-def softmax_row(x, y, base, following, top, n, T, BLOCK, SUBGROUP, VEC, AHEAD):
-    """The row at `base`, whose greatest element is `top`; n elements of VEC neighbours each.
+def partial_sum(x, y, base, following, top, n, T, BLOCK, VEC, AHEAD):
+    """The sum of this invocation's exponentials of the row at `base`, which stay in y if T is f32.
 
-    AHEAD: gives this invocation's greatest element of the row at `following`, so that reading
+    AHEAD: with it, this invocation's greatest element of the row at `following`, so that reading
     that row overlaps with computing this one.
     """
     lid = local_id(0)
@@ -68,31 +68,57 @@ def softmax_row(x, y, base, following, top, n, T, BLOCK, SUBGROUP, VEC, AHEAD):
         sums = sums + e
         if AHEAD:
             tops = max(tops, convert(load(x, following + c, VEC), f32))
-    scale = 1 / block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP)
-    for c in range(lid, n, BLOCK):
+    return across(sums, add, VEC), across(tops, greater, VEC)
+
+
+@device
+def write_row(x, y, base, top, scale, n, T, BLOCK, VEC):
+    """The row at `base` of y from the exponentials in y if T is f32, else from x."""
+    for c in range(local_id(0), n, BLOCK):
         if T == f32:
             store(y, base + c, load(y, base + c, VEC) * scale, VEC)
         else:
             e = exp(convert(load(x, base + c, VEC), f32) - top)
             store(y, base + c, convert(e * scale, T), VEC)
-    return tops
 
 
 @device
-def softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, VEC, ROWS):
-    """ROWS rows by one workgroup, VEC neighbouring elements at a time; VEC divides cols."""
+def softmax_row(x, y, cols, T, BLOCK, SUBGROUP, VEC):
+    """A row by one workgroup, VEC neighbouring elements at a time where VEC divides cols."""
     n = cols // VEC
-    first = group_id(0) * ROWS
-    tops = partial_top(x, first * n, n, BLOCK, VEC)
-    top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
-    if ROWS == 1:
-        softmax_row(x, y, first * n, first * n, top, n, T, BLOCK, SUBGROUP, VEC, False)
+    base = group_id(0) * n
+    wide = cols % VEC == 0
+    if wide:
+        top = partial_top(x, base, n, BLOCK, VEC)
     else:
-        count = len(y) // cols
-        for row in range(first, min(first + ROWS, count)):
-            following = min(row + 1, count - 1) * n
-            tops = softmax_row(x, y, row * n, following, top, n, T, BLOCK, SUBGROUP, VEC, True)
-            top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
+        top = partial_top(x, group_id(0) * cols, cols, BLOCK, 1)
+    top = block_reduce(top, greater, f32, BLOCK, SUBGROUP)
+    if wide:
+        total, _ = partial_sum(x, y, base, base, top, n, T, BLOCK, VEC, False)
+    else:
+        start = group_id(0) * cols
+        total, _ = partial_sum(x, y, start, start, top, cols, T, BLOCK, 1, False)
+    scale = 1 / block_reduce(total, add, f32, BLOCK, SUBGROUP)
+    if wide:
+        write_row(x, y, base, top, scale, n, T, BLOCK, VEC)
+    else:
+        write_row(x, y, group_id(0) * cols, top, scale, cols, T, BLOCK, 1)
+
+
+@device
+def softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, ROWS):
+    """ROWS rows by one workgroup, which reads the next one while it computes the one before."""
+    first = group_id(0) * ROWS
+    top = partial_top(x, first * cols, cols, BLOCK, 1)
+    top = block_reduce(top, greater, f32, BLOCK, SUBGROUP)
+    count = len(y) // cols
+    for row in range(first, min(first + ROWS, count)):
+        base = row * cols
+        following = min(row + 1, count - 1) * cols
+        total, ahead = partial_sum(x, y, base, following, top, cols, T, BLOCK, 1, True)
+        scale = 1 / block_reduce(total, add, f32, BLOCK, SUBGROUP)
+        write_row(x, y, base, top, scale, cols, T, BLOCK, 1)
+        top = block_reduce(ahead, greater, f32, BLOCK, SUBGROUP)
 
 
 @device
@@ -140,18 +166,18 @@ def softmax(
 ):
     """y[r, :] = exp(x[r, :] - max) / sum of them, in f32; x and y are row-major.
 
-    A row of up to BLOCK * VEC * KEEP elements is read once and kept in registers; needs ROWS = 1.
-    For others the exponentials are kept in y between the passes where T is f32, else computed
-    twice. FAST: the target's approximate exp, of a relative error of 2**-22 + 2**-23 |argument|,
-    for results of fewer bits than that.
+    A row of up to BLOCK * VEC * KEEP elements is read once and kept in registers. For others the
+    exponentials are kept in y between the passes where T is f32, else computed twice. Several ROWS
+    by one workgroup need KEEP = 0 and VEC = 1. FAST: the target's approximate exp, of a relative
+    error of 2**-22 + 2**-23 |argument|, for results of fewer bits than that.
     """
-    static_assert(KEEP == 0 or ROWS == 1, "a workgroup that keeps its row has one")
+    static_assert(ROWS == 1 or (KEEP == 0 and VEC == 1), "several rows need KEEP = 0 and VEC = 1")
     if KEEP > 0 and cols % VEC == 0 and cols // VEC <= BLOCK * KEEP:
         softmax_kept(x, y, cols, T, BLOCK, SUBGROUP, VEC, KEEP)
-    elif VEC > 1 and cols % VEC == 0:
-        softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, VEC, ROWS)
+    elif ROWS == 1:
+        softmax_row(x, y, cols, T, BLOCK, SUBGROUP, VEC)
     else:
-        softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, 1, ROWS)
+        softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, ROWS)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
