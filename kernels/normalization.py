@@ -219,8 +219,6 @@ def layernorm_kept(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
         if lid + k * BLOCK < count:
             sums = sums + convert(row[k], f32)
     mean = block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP) / n
-    weights = load_row(weight, 0, count, T, BLOCK, VEC, KEEP)
-    biases = load_row(bias, 0, count, T, BLOCK, VEC, KEEP)
     for k in static_range(KEEP):
         if lid + k * BLOCK < count:
             d = convert(row[k], f32) - mean
@@ -229,10 +227,12 @@ def layernorm_kept(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
     scale = 1 / sqrt(total / n + eps)
     for k in static_range(KEEP):
         c = lid + k * BLOCK
+        near = min(c, count - 1)
+        w = convert(load(weight, near, VEC), f32)
+        b = convert(load(bias, near, VEC), f32)
         if c < count:
             d = (convert(row[k], f32) - mean) * scale
-            scaled = d * convert(weights[k], f32) + convert(biases[k], f32)
-            store(y, base + c, convert(scaled, T), VEC)
+            store(y, base + c, convert(d * w + b, T), VEC)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // max(cols, 1), 1, 1))

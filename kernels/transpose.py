@@ -53,17 +53,20 @@ def by_blocks(tile, x, y, rows, cols, T, TILE, ROWS, VEC):
     lx = local_id(0) * VEC
     left = group_id(0) * TILE
     top = group_id(1) * TILE
+    block = registers(vec(T, VEC), (TILE // VEC // ROWS, VEC), 0)
+    # Blocks outside repeat one inside: no branch stands between loads, and nobody reads them.
+    col = min(left + lx, cols - VEC)
     for step in static_range(TILE // VEC // ROWS):
-        at = (local_id(1) + step * ROWS) * VEC
-        if top + at < rows and left + lx < cols:
-            block = registers(vec(T, VEC), VEC, 0)
+        row = min(top + (local_id(1) + step * ROWS) * VEC, rows - VEC)
+        for r in static_range(VEC):
+            block[step, r] = load_vector(x, ((row + r) * cols + col) // VEC, VEC)
+    for step in static_range(TILE // VEC // ROWS):
+        for c in static_range(VEC):
+            column = block[step, 0]
             for r in static_range(VEC):
-                block[r] = load_vector(x, ((top + at + r) * cols + left + lx) // VEC, VEC)
-            for c in static_range(VEC):
-                column = block[0]
-                for r in static_range(VEC):
-                    column[r] = block[r][c]
-                store_vector(tile, ((lx + c) * (TILE + VEC) + at) // VEC, column)
+                column[r] = block[step, r][c]
+            at = (local_id(1) + step * ROWS) * VEC
+            store_vector(tile, ((lx + c) * (TILE + VEC) + at) // VEC, column)
     barrier()
     for step in static_range(TILE // ROWS):
         at = local_id(1) + step * ROWS
