@@ -2,8 +2,8 @@
 
 A value of kernel IR is a scalar (`DType`), a vector of 2, 4 or 8 scalars (`VectorType`), a matrix
 fragment that a subgroup holds together (`FragmentType`) or a reference to memory (`MemType`: a
-buffer, a workgroup array or a private array). Types are frozen values; their text form (`str`) is
-the one used by the IR text format and `parse_type` reads it back.
+buffer, a workgroup array or a private array). Types are frozen, and equal ones are one object.
+Their text form (`str`) is the one used by the IR text format and `parse_type` reads it back.
 
 `bfloat16` has no numpy type: its storage type is `uint16` and its arithmetic is done in `float32`
 and rounded to nearest, ties to even.
@@ -15,8 +15,34 @@ import enum
 import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
+
+
+class _Interned(type):
+    """A class whose equal objects are one object, so that comparing two or looking one up costs
+    next to nothing: compilers do little else with types."""
+
+    _known: ClassVar[dict[tuple[Any, ...], Any]] = {}
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        return _Interned._known.setdefault((cls, *_parts(made)), made)
+
+
+def _parts(t: Any) -> tuple[Any, ...]:
+    """What a type is made from."""
+    return tuple([getattr(t, name) for name in t.__match_args__])
+
+
+class _Shared(metaclass=_Interned):
+    """Base of the types: one object each, also where they are copied or come from a pickle."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), _parts(self)
 
 
 class Kind(enum.Enum):
@@ -26,18 +52,18 @@ class Kind(enum.Enum):
     FLOAT = "float"
 
 
-@dataclass(frozen=True, slots=True)
-class DType:
+@dataclass(frozen=True, slots=True, eq=False)
+class DType(_Shared):
     """A scalar type: its name, kind and width in bits (a bool is 8 bits wide in memory)."""
 
     name: str
     kind: Kind
     bits: int
     # What follows from the kind; kept, as compilers ask all the time.
-    is_float: bool = field(init=False, compare=False, repr=False)
-    is_int: bool = field(init=False, compare=False, repr=False)
-    is_signed: bool = field(init=False, compare=False, repr=False)
-    is_bool: bool = field(init=False, compare=False, repr=False)
+    is_float: bool = field(init=False, repr=False)
+    is_int: bool = field(init=False, repr=False)
+    is_signed: bool = field(init=False, repr=False)
+    is_bool: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -116,8 +142,8 @@ def signed(dtype: DType) -> DType:
 LANES = (2, 4, 8)
 
 
-@dataclass(frozen=True, slots=True)
-class VectorType:
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorType(_Shared):
     """A vector of 2, 4 or 8 scalars; lane 0 lies at the lowest address."""
 
     element: DType
@@ -141,8 +167,8 @@ FRAGMENTS: dict[str, tuple[tuple[int, int], ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentType:
+@dataclass(frozen=True, slots=True, eq=False)
+class FragmentType(_Shared):
     """A matrix whose elements are spread over a subgroup, in an order that each target chooses.
 
     role: "a" and "b" are the operands of a product, "acc" is its sum, and "row" holds one value
@@ -187,8 +213,8 @@ class Access(enum.Enum):
         return self is not Access.READ
 
 
-@dataclass(frozen=True, slots=True)
-class MemType:
+@dataclass(frozen=True, slots=True, eq=False)
+class MemType(_Shared):
     """A reference to memory. A buffer has no static count; an array has no access."""
 
     space: Space
@@ -211,7 +237,7 @@ _MEMORY = r"(buffer|workgroup|private)<(\w+),(\w+)>"
 
 @lru_cache(1024)
 def vector_of(element: DType, lanes: int) -> VectorType:
-    """A vector type; equal ones from here are one object, which what is kept by `id` gains by."""
+    """A vector type, without the cost of making one."""
     return VectorType(element, lanes)
 
 

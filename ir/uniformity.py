@@ -67,6 +67,23 @@ _OWN_IDS = ("global_id", "local_id", "local_linear_id", "subgroup_lane")
 _LOOPS = ("for", "while")
 
 
+def _known(name: str) -> Level | None:
+    """The level of an op's result where its name tells it."""
+    effect = ROWS[name].effect
+    if name in _GROUP_IDS:
+        return Level.UNIFORM
+    if name in _OWN_IDS or effect is Effect.ATOMIC:
+        return Level.VARYING
+    if name == "subgroup_id" or name in _SUBGROUP_RESULTS:
+        return Level.SUBGROUP
+    if effect is Effect.CONVERGENT and not name.startswith("fragment_"):
+        return Level.VARYING
+    return None
+
+
+_KNOWN = {name: level for name in ROWS if (level := _known(name)) is not None}
+
+
 @dataclass
 class _Loop:
     """What is gathered about a loop while its body is walked."""
@@ -88,28 +105,27 @@ class _Analysis:
     # values
 
     def level(self, values: Iterable[Value]) -> Level:
-        return max((self.values.get(v.id, Level.UNIFORM) for v in values), default=Level.UNIFORM)
+        found = Level.UNIFORM
+        for value in values:
+            level = self.values.get(value.id, Level.UNIFORM)
+            if level > found:
+                found = level
+        return found
 
     def define(self, values: Iterable[Value], level: Level, control: Control) -> None:
-        level = max(level, control.level)
         for value in values:
-            self.values[value.id] = max(level, self.values.get(value.id, Level.UNIFORM))
+            known = self.values.get(value.id, Level.UNIFORM)
+            self.values[value.id] = max(level, control.level, known)
 
     def of_op(self, op: Op) -> Level:
         """The level of an op's result from its operands alone."""
-        name = op.name
-        if name in _GROUP_IDS:
-            return Level.UNIFORM
-        if name in _OWN_IDS or ROWS[name].effect is Effect.ATOMIC:
-            return Level.VARYING
-        if name == "subgroup_id" or name in _SUBGROUP_RESULTS:
-            return Level.SUBGROUP
-        if ROWS[name].effect is Effect.CONVERGENT and not name.startswith("fragment_"):
-            return Level.VARYING
-        if name == "load":
+        if (known := _KNOWN.get(op.name)) is not None:
+            return known
+        if op.name == "load":
             return self._load_level(op)
-        if any(isinstance(v.type, FragmentType) for v in op.results):
-            return Level.SUBGROUP
+        for value in op.results:
+            if isinstance(value.type, FragmentType):
+                return Level.SUBGROUP
         return self.level(op.operands)
 
     def _load_level(self, op: Op) -> Level:
@@ -218,8 +234,8 @@ class _Analysis:
 
     def violations(self) -> list[Violation]:
         found = []
+        who = {Level.UNIFORM: "workgroup", Level.SUBGROUP: "subgroup"}
         for op, control in self.control.values():
-            who = {Level.UNIFORM: "workgroup", Level.SUBGROUP: "subgroup"}
             together = _fragments(op)
             convergent = together or ROWS[op.name].effect is Effect.CONVERGENT
             wanted = Level.SUBGROUP if convergent else Level.UNIFORM
@@ -245,7 +261,7 @@ class _Analysis:
 
 def _fragments(op: Op) -> bool:
     """Whether an op takes or gives fragments, which a subgroup holds together."""
-    return any(isinstance(v.type, FragmentType) for v in (*op.operands, *op.results))
+    return FragmentType in [type(v.type) for v in (*op.operands, *op.results)]
 
 
 def _leaves(region: Region) -> bool:

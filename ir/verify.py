@@ -18,9 +18,11 @@ from .verify_attrs import check_attrs
 from .verify_header import HeaderChecker, VerifyError
 
 TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
-SUBGROUP_IDS = frozenset({"subgroup_id", "subgroup_lane", "num_subgroups"})
+_SUBGROUP_IDS = frozenset({"subgroup_id", "subgroup_lane", "num_subgroups"})
+_COLLECTIVE = _SUBGROUP_IDS | {n for n, row in ROWS.items() if row.effect is Effect.CONVERGENT}
 FRAGMENT_SUBGROUPS = (4, 8, 16, 32, 64)  # that a fragment can be spread over
 MAX_DEPTH = 190  # of regions; the text form reads 200
+_HINT = re.compile(r"\w*")
 
 
 def verify(kernel: Kernel) -> None:
@@ -135,13 +137,13 @@ class _Verifier:
     # values
 
     def define(self, value: Value, op: Op | None) -> None:
-        self.require(
-            isinstance(value, Value) and type(value.id) is int, f"{value!r} is no value", op
-        )
-        self.require(value.id not in self.seen, f"value %{value.id} is defined twice", op)
-        self.require(
-            bool(re.fullmatch(r"\w*", value.hint)), f"hint {value.hint!r} of %{value.id}", op
-        )
+        loc = None if op is None else op.loc
+        if not isinstance(value, Value) or type(value.id) is not int:
+            self.fail(f"{value!r} is no value", loc)
+        if value.id in self.seen:
+            self.fail(f"value %{value.id} is defined twice", loc)
+        if not _HINT.fullmatch(value.hint):
+            self.fail(f"hint {value.hint!r} of %{value.id}", loc)
         self.seen.add(value.id)
         self.defined[value.id] = value.type
 
@@ -150,11 +152,8 @@ class _Verifier:
         if known is None:
             where = "out of its region" if value.id in self.seen else "before it is defined"
             self.fail(f"{op.name} uses %{value.id} {where}", op.loc)
-        self.require(
-            known == value.type,
-            f"{op.name} uses %{value.id} as {value.type}, but it is {known}",
-            op,
-        )
+        if known is not value.type:
+            self.fail(f"{op.name} uses %{value.id} as {value.type}, but it is {known}", op.loc)
 
     # regions
 
@@ -183,8 +182,10 @@ class _Verifier:
         closed: Op | None = None  # an if or switch that control does not come behind
         for n, op in enumerate(region.ops):
             last = n + 1 == len(region.ops)
-            self.require(isinstance(op, Op), f"{op!r} is no op")
-            self.require(op.name in ROWS, f"no op is called {op.name!r}", op)
+            if not isinstance(op, Op):
+                self.fail(f"{op!r} is no op")
+            if op.name not in ROWS:
+                self.fail(f"no op is called {op.name!r}", op.loc)
             ends_here = op.name in TERMINATORS
             if closed is not None and not ends_here:
                 self.fail(
@@ -220,12 +221,11 @@ class _Verifier:
             self.define(value, op)
 
     def plain(self, op: Op, owner: str) -> None:
-        self.require(not op.regions, f"{op.name} has regions", op)
-        if op.name == "alloc":
-            self.require(
-                owner == "body",
-                "alloc stands inside a region; arrays are declared at the top of the body",
-                op,
+        if op.regions:
+            self.fail(f"{op.name} has regions", op.loc)
+        if op.name == "alloc" and owner != "body":
+            self.fail(
+                "alloc stands inside a region; arrays are declared at the top of the body", op.loc
             )
         try:
             infer(
@@ -313,23 +313,23 @@ class _Verifier:
     def terminator(
         self, op: Op, owner: str, ends: tuple[str, ...], results: tuple[Type, ...]
     ) -> None:
-        self.require(
-            op.name in ends,
-            f"a region of {owner} cannot end in {op.name} here; expected {' or '.join(ends)}",
-            op,
-        )
-        self.require(not op.results and not op.regions, f"{op.name} gives results", op)
+        if op.name not in ends:
+            expected = " or ".join(ends)
+            self.fail(
+                f"a region of {owner} cannot end in {op.name} here; expected {expected}", op.loc
+            )
+        if op.results or op.regions:
+            self.fail(f"{op.name} gives results", op.loc)
         found = tuple(v.type for v in op.operands)
-        expected: tuple[Type, ...] = ()
+        wanted: tuple[Type, ...] = ()
         if op.name == "yield":
-            expected = results
+            wanted = results
         elif op.name in ("break", "continue"):
-            expected = self.loops[-1]
+            wanted = self.loops[-1]
         elif op.name == "condition":
-            expected = (bool_,)
-        self.require(
-            found == expected, f"{op.name} gives {_types(found)}, expected {_types(expected)}", op
-        )
+            wanted = (bool_,)
+        if found != wanted:
+            self.fail(f"{op.name} gives {_types(found)}, expected {_types(wanted)}", op.loc)
 
 
 def _types(types: Sequence[Type]) -> str:
@@ -337,13 +337,11 @@ def _types(types: Sequence[Type]) -> str:
 
 
 def _uses_subgroups(op: Op) -> bool:
-    if ROWS[op.name].effect is Effect.CONVERGENT or op.name in SUBGROUP_IDS:
-        return True
-    return _gives_fragment(op)
+    return op.name in _COLLECTIVE or _gives_fragment(op)
 
 
 def _gives_fragment(op: Op) -> bool:
-    return any(isinstance(v.type, FragmentType) for v in op.results)
+    return FragmentType in [type(v.type) for v in op.results]
 
 
 __all__ = ["VerifyError", "check_limits", "shared_bytes", "verify"]

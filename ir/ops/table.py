@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -88,10 +89,23 @@ def infer(
     wanted: tuple[Type, ...] | None = None,
 ) -> tuple[Type, ...]:
     """The result types of op `name` on these operands. Raises OpTypeError, or KeyError (no op)."""
+    # The bits of a constant say nothing about types, and differ from one to the next.
+    known = () if name == "const" else tuple(attrs.items())
+    return _infer(name, operands, known, wanted)
+
+
+@lru_cache(1 << 14)
+def _infer(
+    name: str,
+    operands: tuple[Type, ...],
+    attrs: tuple[tuple[str, Any], ...],
+    wanted: tuple[Type, ...] | None,
+) -> tuple[Type, ...]:
+    """Kernels repeat themselves: a build asks the same few hundred questions for ever."""
     row = ROWS[name]
     if row.arity >= 0 and len(operands) != row.arity:
         raise OpTypeError(f"{name} takes {row.arity} operands, not {len(operands)}")
-    results = row.rule(operands, attrs, wanted)
+    results = row.rule(operands, dict(attrs), wanted)
     if wanted is not None and results != wanted:
         expected = ", ".join(map(str, results))
         got = ", ".join(map(str, wanted))
