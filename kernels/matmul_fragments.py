@@ -1,0 +1,252 @@
+"""Matrix product by fragments: tiles in workgroup memory, copied there some stages ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import (
+    DType,
+    Function,
+    Read,
+    Write,
+    barrier,
+    ceil_div,
+    convert,
+    copy_async,
+    copy_commit,
+    copy_wait,
+    device,
+    f16,
+    f32,
+    fragment,
+    fragment_load,
+    fragment_store,
+    group_id,
+    i32,
+    kernel,
+    local_id,
+    mma,
+    registers,
+    static_assert,
+    static_range,
+    subgroup_id,
+    subgroup_lane,
+    workgroup_array,
+)
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    least,
+    normal,
+    u,
+)
+from .matmul import identity, relu
+
+__all__ = ["FAMILIES", "identity", "matmul_fragments", "relu"]
+
+
+@device
+def copy_tile(tile, stage, source, row0, col0, rows, cols, HEIGHT, WIDTH, THREADS, RUN, INSIDE):
+    """tile[stage] = source[row0 : row0 + HEIGHT, col0 : col0 + WIDTH], by asynchronous copies of
+    RUN elements; zero outside of rows x cols unless INSIDE. cols is a multiple of RUN."""
+    across = WIDTH // RUN
+    for step in static_range(ceil_div(HEIGHT * across, THREADS)):
+        at = local_id(0) + step * THREADS
+        row = at // across
+        col = at % across * RUN
+        if HEIGHT * across % THREADS == 0 or at < HEIGHT * across:
+            start = (row0 + row) * cols + col0 + col
+            if INSIDE:
+                copy_async(tile, (stage, row, col), source, start, RUN)
+            else:
+                given = cols - col0 - col if row0 + row < rows else 0
+                copy_async(tile, (stage, row, col), source, start, RUN, given)
+
+
+@device
+def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, THREADS):
+    """tile[0] = the same part of any matrix, element by element."""
+    for at in range(local_id(0), HEIGHT * WIDTH, THREADS):
+        row = at // WIDTH
+        col = at % WIDTH
+        value = tile.dtype(0)
+        if row0 + row < rows and col0 + col < cols:
+            value = source[(row0 + row) * cols + col0 + col]
+        tile[0, row, col] = value
+
+
+@device
+def multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN):
+    """acc += the rows from `row` on of tile_a[stage] times the columns from `col` on of tile_b."""
+    for kk in static_range(BK // 16):
+        left = registers(fragment(T, "a"), TM, 0)
+        right = registers(fragment(T, "b"), TN, 0)
+        for i in static_range(TM):
+            place = (stage, row + 16 * i, 16 * kk)
+            left[i] = fragment_load(fragment(T, "a"), tile_a, place)
+        for j in static_range(TN):
+            place = (stage, 16 * kk, col + 16 * j)
+            right[j] = fragment_load(fragment(T, "b"), tile_b, place)
+        for i in static_range(TM):
+            for j in static_range(TN):
+                acc[i, j] = mma(left[i], right[j], acc[i, j])
+
+
+@device
+def place_of_group(m, n, BM, BN, BAND):
+    """First row and column of a workgroup: BAND rows of tiles at a time, down each column, so that
+    neighbours in time share panels of both operands."""
+    down = ceil_div(m, BM)
+    across = ceil_div(n, BN)
+    group = group_id(0)
+    band = group // (BAND * across) * BAND
+    height = min(down - band, BAND)
+    within = group % (BAND * across)
+    return (band + within % height) * BM, within // height * BN
+
+
+@kernel(
+    workgroup=lambda: (BM // WM * (BN // WN) * SUBGROUP, 1, 1),
+    grid=lambda: (ceil_div(m, BM) * ceil_div(n, BN), 1, 1),
+)
+def matmul_fragments(
+    a: Read[T],
+    b: Read[T],
+    c: Write[OUT],
+    m: i32,
+    n: i32,
+    k: i32,
+    *,
+    T: DType = f16,
+    OUT: DType = f16,
+    EPILOGUE: Function = identity,
+    BM: int = 64,
+    BN: int = 64,
+    BK: int = 32,
+    WM: int = 32,
+    WN: int = 32,
+    STAGES: int = 2,
+    BAND: int = 8,
+    COOPERATIVE: bool = False,
+    SUBGROUP: int = 32,
+):
+    """c = EPILOGUE(a @ b); a is m x k, b is k x n, c is m x n, all row-major; T is f16 or bf16.
+
+    A workgroup makes BM x BN results, each of its subgroups WM x WN, in steps of BK along k, whose
+    tiles are copied STAGES - 1 steps ahead. Rows of operands whose length is no multiple of 8 are
+    copied element by element instead. COOPERATIVE: as cooperative matrices where SPIR-V has them.
+    """
+    static_assert(STAGES >= 2, "STAGES is 2 or more")
+    static_assert(BK % 16 == 0 and WM % 16 == 0 and WN % 16 == 0, "tiles are multiples of 16")
+    static_assert(BM % WM == 0 and BN % WN == 0, "BM, BN are multiples of WM, WN")
+    RUN = 8  # elements of 16 bytes
+    THREADS = BM // WM * (BN // WN) * SUBGROUP
+    TM = WM // 16
+    TN = WN // 16
+    # Rows are padded by 16 bytes, so that the rows of a fragment lie in different banks.
+    tile_a = workgroup_array(T, (STAGES, BM, BK + RUN))
+    tile_b = workgroup_array(T, (STAGES, BK, BN + RUN))
+    top, left = place_of_group(m, n, BM, BN, BAND)
+    row = subgroup_id() // (BN // WN) * WM
+    col = subgroup_id() % (BN // WN) * WN
+    acc = registers(fragment(f32, "acc"), (TM, TN), 0.0)
+    steps = ceil_div(k, BK)
+    if k % RUN == 0 and n % RUN == 0:
+        inside = top + BM <= m and left + BN <= n and k % BK == 0
+        for ahead in static_range(STAGES - 1):
+            k0 = ahead * BK
+            if k0 < k:
+                copy_tile(tile_a, ahead, a, top, k0, m, k, BM, BK, THREADS, RUN, False)
+                copy_tile(tile_b, ahead, b, k0, left, k, n, BK, BN, THREADS, RUN, False)
+            copy_commit()
+        stage = 0
+        behind = STAGES - 1
+        for step in range(steps):
+            copy_wait(STAGES - 2)
+            barrier()
+            k0 = (step + STAGES - 1) * BK
+            if k0 < k:
+                if inside:
+                    copy_tile(tile_a, behind, a, top, k0, m, k, BM, BK, THREADS, RUN, True)
+                    copy_tile(tile_b, behind, b, k0, left, k, n, BK, BN, THREADS, RUN, True)
+                else:
+                    copy_tile(tile_a, behind, a, top, k0, m, k, BM, BK, THREADS, RUN, False)
+                    copy_tile(tile_b, behind, b, k0, left, k, n, BK, BN, THREADS, RUN, False)
+            copy_commit()
+            multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN)
+            stage = stage + 1 if stage < STAGES - 1 else 0
+            behind = behind + 1 if behind < STAGES - 1 else 0
+        copy_wait()
+    else:
+        for step in range(steps):
+            fill_tile(tile_a, a, top, step * BK, m, k, BM, BK, THREADS)
+            fill_tile(tile_b, b, step * BK, left, k, n, BK, BN, THREADS)
+            barrier()
+            multiply(tile_a, tile_b, 0, acc, T, row, col, BK, TM, TN)
+            barrier()
+    barrier()
+    whole = top + BM <= m and left + BN <= n and n % (16 // OUT.bytes) == 0
+    if whole and (EPILOGUE is identity or not COOPERATIVE):
+        for i in static_range(TM):
+            for j in static_range(TN):
+                at = (top + row + 16 * i) * n + left + col + 16 * j
+                fragment_store(c, at, convert(EPILOGUE(acc[i, j]), fragment(OUT, "acc")), n)
+    else:
+        part = workgroup_array(f32, (THREADS // SUBGROUP, 16, 20))
+        for i in static_range(TM):
+            for j in static_range(TN):
+                fragment_store(part, (subgroup_id(), 0, 0), acc[i, j])
+                barrier()
+                for at in range(subgroup_lane(), 256, SUBGROUP):
+                    r = top + row + 16 * i + at // 16
+                    q = left + col + 16 * j + at % 16
+                    if r < m and q < n:
+                        value = part[subgroup_id(), at // 16, at % 16]
+                        c[r * n + q] = convert(EPILOGUE(value), OUT)
+                barrier()
+
+
+def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t, out = dtype(constexprs), dtype(constexprs, "OUT")
+    height, width = int(constexprs["BM"]), int(constexprs["BN"])
+    shapes = ((height, width, 256), (height + 8, 2 * width, 200), (1, 1, 1), (40, 33, 100))
+    for m, n, k in (*shapes, (2 * height, width - 8, 1024)):
+        yield {
+            "a": normal(rng, (m, k), t),
+            "b": normal(rng, (k, n), t),
+            "c": empty((m, n), out),
+            "m": m,
+            "n": n,
+            "k": k,
+        }
+
+
+def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t, out = dtype(constexprs), dtype(constexprs, "OUT")
+    a, b = decode(args["a"], t), decode(args["b"], t)
+    value = a @ b
+    name = str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"]))
+    if name.endswith("relu"):
+        value = np.maximum(value, 0)
+    # Products are exact in f32; each of k additions is rounded or cut off, and one more for each
+    # product of fragments aligns its terms.
+    rounded = (args["k"] * 17 // 16 + 1) * 2 * u(f32)
+    tolerance = (np.abs(a) @ np.abs(b)) * rounded / (1 - rounded)
+    return {"c": Expected(value, tolerance + np.abs(value) * u(out) + least(out))}
+
+
+FAMILIES = (
+    Family(
+        matmul_fragments,
+        _inputs,
+        _reference,
+        "f32 accumulation in any order, each addition rounded or cut off; rounded once",
+    ),
+)
