@@ -149,7 +149,7 @@ def softmax_kept(x, y, cols, T, BLOCK, SUBGROUP, VEC, KEEP):
 @kernel(
     workgroup=lambda: (BLOCK, 1, 1),
     grid=lambda: (ceil_div(len(y) // max(cols, 1), ROWS), 1, 1),
-    fast=lambda: ("approximate",) if FAST else (),
+    fast=lambda: ("approximate", "contract") if FAST else (),
 )
 def softmax(
     x: Read[T],

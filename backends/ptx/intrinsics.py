@@ -34,11 +34,11 @@ NVVM: dict[str, str] = {
     "cp.async.commit.group": "what was issued since the last one becomes a group",
     "cp.async.wait.{group,all}": "all groups but the last so many are done",
     "f2tf32.rna": "f32 rounded to 11 significant bits; sm_80 on",
-    "ex2.approx.f": "2**x, `fast` only",
-    "lg2.approx.f": "log2(x), `fast` only",
-    "sin.approx.f": "`fast` only",
-    "cos.approx.f": "`fast` only",
-    "rsqrt.approx.f": "`fast` only",
+    "ex2.approx.ftz.f": "2**x, `fast` only",
+    "lg2.approx.ftz.f": "log2(x), `fast` only",
+    "sin.approx.ftz.f": "`fast` only",
+    "cos.approx.ftz.f": "`fast` only",
+    "rsqrt.approx.ftz.f": "`fast` only",
 }
 
 

@@ -16,6 +16,8 @@ from .shared import declare_shared
 
 # no-builtins: a loop that copies or clears must not become a call of memcpy or memset.
 _ATTRIBUTES = 'nounwind "no-builtins" "nvvm.reqntid"="{x},{y},{z}"'
+# Approximate functions of denormals take more instructions than all the rest of them.
+_FLUSH = ' "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
 # What stands between the parts of a kernel that touch memory of other invocations.
 _ORDERING = frozenset(("barrier", "fence"))
 
@@ -24,6 +26,8 @@ def write_kernel(kernel: Kernel, arch: Arch) -> str:
     """The LLVM module of a legalized kernel."""
     x_, y_, z_ = kernel.workgroup
     attributes = _ATTRIBUTES.format(x=x_, y=y_, z=z_)
+    if "approximate" in kernel.fast:
+        attributes += _FLUSH
     f = Function(kernel.name, _parameters(kernel), attributes, "ptx_kernel")
     x = Lowering(kernel, arch, f)
     _bind(x)

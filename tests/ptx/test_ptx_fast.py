@@ -45,7 +45,7 @@ def test_a_declaration_leaves_f64_exact(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["exp", "log", "sin"])
 def test_f16_goes_through_the_function_of_f32(name: str) -> None:
-    assert f"{WORDS[name]}.approx.f32" in ptx(applied(name, "f16", "fast approximate"))
+    assert f"{WORDS[name]}.approx.ftz.f32" in ptx(applied(name, "f16", "fast approximate"))
 
 
 def test_each_lane_of_a_vector_is_computed() -> None:

@@ -1,6 +1,7 @@
 /* Special registers, and functions of one thread. */
 
 #include "model.h"
+#include <float.h>
 #include <math.h>
 
 #define AXES(name, from)                                                                       \
@@ -37,11 +38,14 @@ API uint32_t nv_f2tf32_rna(float x) {
   return (bits + 0x1000u) & 0xFFFFE000u;
 }
 
-API float nv_ex2_approx_f(float x) { return (float)exp2(x); }
-API float nv_lg2_approx_f(float x) { return (float)log2(x); }
-API float nv_sin_approx_f(float x) { return (float)sin(x); }
-API float nv_cos_approx_f(float x) { return (float)cos(x); }
-API float nv_rsqrt_approx_f(float x) { return (float)(1 / sqrt(x)); }
+/* f32 denormals are zero to approximate functions. */
+static float flushed(float x) { return fabsf(x) < FLT_MIN ? copysignf(0, x) : x; }
+
+API float nv_ex2_approx_ftz_f(float x) { return flushed((float)exp2(flushed(x))); }
+API float nv_lg2_approx_ftz_f(float x) { return flushed((float)log2(flushed(x))); }
+API float nv_sin_approx_ftz_f(float x) { return flushed((float)sin(flushed(x))); }
+API float nv_cos_approx_ftz_f(float x) { return flushed((float)cos(flushed(x))); }
+API float nv_rsqrt_approx_ftz_f(float x) { return flushed((float)(1 / sqrt(flushed(x)))); }
 
 /* What the host's code generator would round twice, or call from a library that may lack it. */
 API uint16_t model_fma_f16(uint16_t a, uint16_t b, uint16_t c) {
