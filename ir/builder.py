@@ -73,16 +73,10 @@ class Builder:
         if regions:
             results = types or ()
         else:
-            results = infer(name, tuple(v.type for v in operands), attrs, types)
-        op = Op(
-            name,
-            tuple(operands),
-            tuple(self.value(t, hint) for t in results),
-            tuple(sorted(attrs.items())),
-            regions,
-            self.loc,
-        )
-        self.ops.append(op)
+            results = infer(name, tuple([v.type for v in operands]), attrs, types)
+        made = tuple([self.value(t, hint) for t in results])
+        op = Op(name, tuple(operands), made, tuple(sorted(attrs.items())), regions, self.loc)
+        self._stack[-1].append(op)
         return op
 
     def append(self, op: Op) -> None:

@@ -189,10 +189,10 @@ def renumber(kernel: Kernel) -> Kernel:
             operands = tuple(new[v.id] for v in op.operands)
             regions = tuple(rebuild(r) for r in op.regions)
             results = tuple(define(v) for v in op.results)
-            ops.append(replace(op, operands=operands, results=results, regions=regions))
+            ops.append(Op(op.name, operands, results, op.attrs, regions, op.loc))
         return Region(args, tuple(ops))
 
-    return replace(kernel, body=rebuild(kernel.body))
+    return with_body(kernel, rebuild(kernel.body))
 
 
 def const_value(op: Op) -> int | float | bool:

@@ -82,11 +82,10 @@ def _bound(
     t: Tracer, node: ast.AST, function: Intrinsic, args: list[Entry], kwargs: dict[str, Entry]
 ) -> Entry:
     try:
-        bound = function.signature.bind(*args, **kwargs)
+        bound = function.parameters.bind(args, kwargs)
     except TypeError as error:
         t.fail(node, f"{function.name}{function.signature}: {error}")
-    bound.apply_defaults()
-    return HANDLERS[function.name](t, node, *bound.arguments.values())
+    return HANDLERS[function.name](t, node, *bound.values())
 
 
 def _len(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]) -> Entry:

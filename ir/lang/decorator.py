@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from ..core import Kernel
 from .diagnostics import Diagnostic
+from .parameters import Parameters
 from .scope import Scope
 from .source import Source, read_source
 from .surface import OutsideKernelError
@@ -37,6 +38,7 @@ class DeviceFunction:
         self.signature = self.signature.replace(
             parameters=[p.replace(annotation=p.empty) for p in parameters]
         )
+        self.parameters = Parameters(self.signature)
 
     def _type(self, annotation: Any) -> Any:
         """The type that a parameter is annotated with; anything else is documentation."""

@@ -15,7 +15,8 @@ from ..core import Value
 from .values import Entry, Slot
 
 if TYPE_CHECKING:
-    from .tracer import Exit, Tracer
+    from .frames import Exit
+    from .tracer import Tracer
 
 RETURN, DONE = "<return>", "<done>"
 BREAK, NEXT = "<break>", "<next>"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..dtypes import DType, FragmentType, VectorType
 from . import literals
 from .exits import DONE, RETURN
-from .tracer import MAX_INLINE, Frame
+from .frames import MAX_INLINE, Frame
 from .values import Conflict, Entry, Undefined
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ def inline(
     if len(t.frames) > MAX_INLINE:
         t.fail(node, f"device functions call one another deeper than {MAX_INLINE} levels")
     try:
-        bound = function.signature.bind(*args, **kwargs)
+        bound = function.parameters.bind(args, kwargs)
     except TypeError as error:
         t.fail(node, f"{function.name}{function.signature}: {error}")
-    bound.apply_defaults()
     frame = Frame(
         t.number(),
         function.name,
@@ -45,14 +44,14 @@ def inline(
         function=function,
         call=node,
     )
-    arguments = {name: _argument(t, node, function, name, e) for name, e in bound.arguments.items()}
+    arguments = {name: _argument(t, node, function, name, e) for name, e in bound.items()}
     t.enter(frame)
     for name, entry in arguments.items():
         t.state[(frame.number, name)] = entry
     t.state[(frame.number, DONE)] = False
     t.block(function.source.node.body)
     result = _result(t, node, function, frame)
-    t.frames.pop()
+    t.leave()
     for slot in [s for s in t.state if s[0] == frame.number]:
         del t.state[slot]
     return result

@@ -75,11 +75,15 @@ def resume(t: Tracer, arm: Arm, body: Callable[[], None]) -> None:
 
 @dataclass
 class Join:
-    """The columns (results) of a join and the state behind it, with `Column` for results."""
+    """The columns (results) of a join and the state behind it, with `Column` for results.
 
-    types: list[Type]
-    state: dict[Slot, Entry]
-    weak: list[bool]
+    open: the slots whose entries may hold columns.
+    """
+
+    types: list[Type] = field(default_factory=list)
+    state: dict[Slot, Entry] = field(default_factory=dict)
+    weak: list[bool] = field(default_factory=list)
+    open: set[Slot] = field(default_factory=set)
 
 
 def branch(
@@ -140,18 +144,18 @@ def finish(
     else:
         results = _append(t, node, name, cond, arms, attrs, tuple(joined.types)).results
     t.weak.update(v.id for v, weak in zip(results, joined.weak, strict=True) if weak)
-    t.state = {slot: _name(t, slot, _fill(entry, results)) for slot, entry in joined.state.items()}
+    t.state = joined.state
+    for slot in joined.open:
+        t.state[slot] = _fill(t.state[slot], results)
+    for slot, entry in t.state.items():
+        if isinstance(entry, Value) and not entry.hint:
+            t.state[slot] = _name(t, slot, entry)
 
 
-def _name(t: Tracer, slot: Slot, entry: Entry) -> Entry:
+def _name(t: Tracer, slot: Slot, entry: Value) -> Value:
     """A result that goes to a variable bears its name."""
     name = slot[1]
-    if (
-        isinstance(entry, Value)
-        and not entry.hint
-        and isinstance(name, str)
-        and name.isidentifier()
-    ):
+    if isinstance(name, str) and name.isidentifier():
         return t.builder.name_last(entry, name)
     return entry
 
@@ -198,11 +202,15 @@ def _join(
     live: frozenset[str] | None,
     cond: Value | None,
 ) -> Join:
-    joined = Join([], {}, [])
+    joined = Join()
     frame = t.frame.number
-    slots = dict.fromkeys(slot for arm in arms for slot in arm.state)
+    states = [arm.state for arm in arms]
+    slots = dict.fromkeys(slot for state in states for slot in state)
     for slot in slots:
-        entries = [arm.state.get(slot, MISSING) for arm in arms]
+        entries = [state.get(slot, MISSING) for state in states]
+        if len(entries) == 2 and entries[0] is entries[1]:  # most are
+            joined.state[slot] = entries[0]
+            continue
         number, name = slot
         if isinstance(name, int) and any(e is MISSING for e in entries):
             continue  # a register array made in one arm
@@ -215,6 +223,7 @@ def _join(
             joined.state[slot] = Undefined("its value was dropped, as nothing read it")
             continue
         joined.state[slot] = _entry(t, node, joined, arms, slot, entries, mark, cond)
+        joined.open.add(slot)
     return joined
 
 

@@ -37,11 +37,17 @@ def loaded(*nodes: ast.AST | None) -> Names:
 
 
 class Liveness:
-    """`after[id(stmt)]`: names live behind a statement; `head[id(loop)]`: at a loop's head."""
+    """What a function's statements do with its names.
+
+    after[id(stmt)]: names live behind a statement. Of loops, by id: head, the names live at the
+    head; assigned, those that the loop assigns; returning, the loops that hold a return.
+    """
 
     def __init__(self, function: ast.FunctionDef) -> None:
         self.after: dict[int, Names] = {}
         self.head: dict[int, Names] = {}
+        self.assigned: dict[int, Names] = {}
+        self.returning: set[int] = set()
         self._block(function.body, NONE, NONE, NONE)
 
     def _block(self, body: Sequence[ast.stmt], out: Names, brk: Names, cont: Names) -> Names:
@@ -88,5 +94,8 @@ class Liveness:
                 break
             head |= body
         self.head[id(node)] = head
+        self.assigned[id(node)] = stored(node)
+        if any(isinstance(n, ast.Return) for s in node.body for n in ast.walk(s)):
+            self.returning.add(id(node))
         self._block(node.orelse, out, NONE, NONE)
         return head

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from ..core import Region, Value
 from ..dtypes import Type, bool_
 from .exits import DONE, RETURN, edge
+from .frames import Edge, Exit
 from .join import dummy, leaf_type
 from .literals import is_weak, typed
-from .liveness import stored
-from .tracer import Edge, Exit
 from .values import Conflict, Entry, Slot, Undefined, WeakSelect, describe, leaves, rebuild, same
 
 if TYPE_CHECKING:
@@ -58,12 +57,6 @@ class Plan:
     endless: bool = False
     test: Callable[[], Value] | None = None  # traces the condition of a while
     carried: list[Carried] = field(default_factory=list)
-    returns: bool = False
-
-    def __post_init__(self) -> None:
-        inner = [n for s in self.node.body for n in ast.walk(s)]
-        self.returns = any(isinstance(n, ast.Return) for n in inner)
-        self.assigned = stored(self.node)
 
 
 def loop(t: Tracer, plan: Plan, emit: Callable[[Plan], bool]) -> None:
@@ -90,11 +83,11 @@ def loop(t: Tracer, plan: Plan, emit: Callable[[Plan], bool]) -> None:
 
 def _candidates(t: Tracer, plan: Plan) -> tuple[list[Slot], list[Slot]]:
     """Slots to carry because of their names, and slots that only get a value on the way out."""
-    frame = t.frame
-    live = frame.live.head[id(plan.node)]
+    frame, node = t.frame, id(plan.node)
+    live = frame.live.head[node]
     names: list[Slot] = []
     outs: list[Slot] = []
-    wanted = [(frame.number, n) for n in sorted(plan.assigned & live)]
+    wanted = [(frame.number, n) for n in sorted(frame.live.assigned[node] & live)]
     order = {slot: n for n, slot in enumerate(t.state)}
     for slot in sorted(wanted, key=lambda s: order.get(s, len(order))):
         if isinstance(t.state.get(slot, Undefined()), Undefined | Conflict):
@@ -102,7 +95,7 @@ def _candidates(t: Tracer, plan: Plan) -> tuple[list[Slot], list[Slot]]:
                 outs.append(slot)
         else:
             names.append(slot)
-    if frame.device and plan.returns:
+    if frame.device and node in frame.live.returning:
         outs += [(frame.number, DONE), (frame.number, RETURN)]
     return names, outs
 
@@ -229,9 +222,9 @@ def _pretend(t: Tracer, plan: Plan) -> None:
 def _forget(t: Tracer, plan: Plan) -> None:
     """Variables that were given a value only in the loop have none behind it."""
     done = {c.slot for c in plan.carried if not c.missing}
-    frame = t.frame
-    live = frame.live.head[id(plan.node)]
-    for name in plan.assigned:
+    frame, node = t.frame, id(plan.node)
+    live = frame.live.head[node]
+    for name in frame.live.assigned[node]:
         slot = (frame.number, name)
         entry = t.state.get(slot, Undefined())
         if slot not in done and (name not in live or isinstance(entry, Undefined)):

@@ -15,10 +15,11 @@ from ..core import Value, const_value
 from ..dtypes import DType, bool_, unsigned
 from . import literals
 from .assign import assign_to
-from .exits import BREAK, NEXT, pending, pending_static
+from .exits import BREAK, NEXT, edge, pending, pending_static
+from .frames import Exit
+from .join import branch
 from .loops import Plan, emit_for, emit_while, loop
 from .surface import TABLE
-from .tracer import Exit
 from .values import Entry, describe
 
 if TYPE_CHECKING:
@@ -211,9 +212,6 @@ def while_statement(t: Tracer, node: ast.While) -> None:
         return t.const(node.test, cond, bool_) if isinstance(cond, bool) else cond
 
     def tested_body() -> None:
-        from .exits import edge
-        from .join import branch
-
         cond = test()
         exit_ = t.frame.exits[-1]
         branch(t, node.test, cond, lambda: None, lambda: edge(t, node.test, exit_, "break"))

@@ -6,9 +6,7 @@ them again, so a place uses what the places before it, in its region or around i
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ..core import Attr, Kernel, Op, Region, Value
+from ..core import Attr, Kernel, Op, Region, Value, with_body
 from ..dtypes import Type
 from ..ops import ROWS, Effect
 
@@ -19,7 +17,7 @@ Key = tuple[str, tuple[tuple[str, Attr], ...], tuple[int, ...], Type]
 
 def share(kernel: Kernel) -> Kernel:
     """The kernel without constants and ids that are at hand already."""
-    return replace(kernel, body=_Sharing().region(kernel.body))
+    return with_body(kernel, _Sharing().region(kernel.body))
 
 
 class _Sharing:
@@ -40,6 +38,6 @@ class _Sharing:
                     continue
             operands = tuple([self.subst.get(v.id, v) for v in op.operands])
             regions = tuple([self.region(r) for r in op.regions])
-            out.append(replace(op, operands=operands, regions=regions))
+            out.append(Op(op.name, operands, op.results, op.attrs, regions, op.loc))
         self.made = outside
         return Region(region.args, tuple(out))

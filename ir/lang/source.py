@@ -12,11 +12,12 @@ import functools
 import linecache
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..core import Loc
+from .liveness import Liveness, Names, stored
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -28,14 +29,29 @@ class Source:
     file: str
     lines: tuple[str, ...]
     node: ast.FunctionDef
+    _locs: dict[tuple[int, int], Loc] = field(default_factory=dict, repr=False)
+
+    @functools.cached_property
+    def liveness(self) -> Liveness:
+        return Liveness(self.node)
+
+    @functools.cached_property
+    def locals(self) -> Names:
+        """The function's own names: parameters, and what it assigns."""
+        arguments = self.node.args
+        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        return stored(self.node) | {a.arg for a in named}
 
     def loc(self, node: ast.AST) -> Loc:
         """Where a node begins; the function itself for nodes without a place."""
         line = getattr(node, "lineno", self.node.lineno)
         offset = getattr(node, "col_offset", self.node.col_offset)
-        # col_offset counts UTF-8 bytes, a column counts characters.
-        column = len(self.text(line).encode()[:offset].decode(errors="replace")) + 1
-        return Loc(self.file, line, column)
+        found = self._locs.get((line, offset))
+        if found is None:
+            # col_offset counts UTF-8 bytes, a column counts characters.
+            column = len(self.text(line).encode()[:offset].decode(errors="replace")) + 1
+            found = self._locs[line, offset] = Loc(self.file, line, column)
+        return found
 
     def text(self, line: int) -> str:
         """The text of a line (1-based), without its end."""

@@ -14,11 +14,12 @@ from ..dtypes import DType, i32
 from ..verify import VerifyError, verify
 from .decorator import KernelFunction, _refuse, fast_flags
 from .diagnostics import Diagnostic, Note
+from .frames import Frame
 from .grid import grid_size, workgroup_size
 from .share import share
 from .signature import attribute, bind_constexprs, read_params
 from .source import Source
-from .tracer import MAX_OPS, Frame, Tracer
+from .tracer import MAX_OPS, Tracer
 
 RECURSION = 12_000  # Python frames: MAX_DEPTH statements of MAX_DEPTH expressions never need more
 

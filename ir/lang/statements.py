@@ -21,8 +21,15 @@ if TYPE_CHECKING:
     from .tracer import Tracer
 
 
+# What control never leaves: it goes on to the next statement.
+_STAYING = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Assert, ast.Pass)
+
+
 def block(t: Tracer, body: list[ast.stmt]) -> None:
     """Trace statements in order; what follows an early exit is guarded by its flag."""
+    if body and (flag := pending(t)) is not None:  # set in the arm that `body` was moved into
+        guard(t, body[0], flag, partial(block, t, body))
+        return
     for n, node in enumerate(body):
         rest = body[n + 1 :]
         moved = False
@@ -30,6 +37,8 @@ def block(t: Tracer, body: list[ast.stmt]) -> None:
             moved = if_statement(t, node, rest)
         else:
             statement(t, node)
+            if isinstance(node, _STAYING) and not t.dead:
+                continue
         if moved or t.dead or pending_static(t):
             return
         if (flag := pending(t)) is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..dtypes import DTYPES, LANES, Access, DType, FragmentType, VectorType
+from .parameters import Parameters
 
 
 class OutsideKernelError(TypeError):
@@ -23,6 +24,7 @@ class Intrinsic:
 
     def __init__(self, name: str, signature: inspect.Signature, doc: str) -> None:
         self.name, self.signature, self.__doc__ = name, signature, doc
+        self.parameters = Parameters(signature)
         self.__name__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

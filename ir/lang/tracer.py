@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from ..builder import Builder
@@ -21,15 +20,16 @@ from ..dtypes import DType, MemType, Type, i32
 from ..ops import OpTypeError
 from . import literals
 from .diagnostics import Diagnostic, Note, suggest
-from .liveness import Liveness, stored
+from .expressions import EXPRESSIONS, unsupported
+from .frames import Frame
 from .memory import name_array
 from .source import Source
+from .statements import block
 from .values import Conflict, Entry, Memory, Slot, Undefined, WeakSelect, describe, leaves
 
 MAX_OPS = 100_000  # ops of one kernel
 MAX_WORK = 500_000  # ops traced in all, with those traced twice to learn types
 MAX_DEPTH = 100  # regions, and expressions, within one another
-MAX_INLINE = 60  # device functions within one another
 
 
 class TraceBuilder(Builder):
@@ -57,41 +57,6 @@ class TraceBuilder(Builder):
         return value
 
 
-Edge = tuple[str, ast.AST, dict[Slot, Entry]]  # break or continue, where, with what state
-
-
-@dataclass(eq=False)
-class Exit:
-    """What `break` and `continue` of one loop do: jumps of IR, or flags where it is unrolled."""
-
-    unrolled: int | None = None  # number of the flag slots
-    edges: list[Edge] = field(default_factory=list)
-    live: frozenset[str] = frozenset()  # behind an unrolled loop and at its head
-    take: Callable[[str, ast.AST], None] | None = None  # emits an edge; None while probing
-
-
-@dataclass(eq=False)
-class Frame:
-    """An activation: the kernel, or a device function that is being inlined."""
-
-    number: int
-    name: str
-    source: Source
-    lookup: Callable[[str], Entry]  # names from outside the function; KeyError
-    outside: Callable[[], set[str]]  # those names, for suggestions
-    device: bool = False
-    pinned: Loc | None = None  # library functions show the place of their call
-    function: Any = None
-    exits: list[Exit] = field(default_factory=list)
-    call: ast.AST | None = None  # the call that is being inlined
-
-    def __post_init__(self) -> None:
-        self.live = Liveness(self.source.node)
-        arguments = self.source.node.args
-        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        self.locals = stored(self.source.node) | {a.arg for a in named}
-
-
 class Tracer:
     """Traces one kernel. See the module."""
 
@@ -102,6 +67,7 @@ class Tracer:
         self.subgroup: int | None = None
         self.state: dict[Slot, Entry] = {}
         self.frames: list[Frame] = []
+        self.frame: Frame  # the last of them
         self.allocs: list[Op] = []
         self.shared_bytes = 0
         self.sites: dict[tuple[Loc | None, str], int] = {}
@@ -118,14 +84,16 @@ class Tracer:
 
     # places and refusals
 
-    @property
-    def frame(self) -> Frame:
-        return self.frames[-1]
-
     def enter(self, frame: Frame) -> None:
         """Begin an activation."""
         self.frames.append(frame)
+        self.frame = frame
         self.sources.setdefault(frame.source.file, frame.source)
+
+    def leave(self) -> None:
+        """End the activation that was entered last."""
+        self.frames.pop()
+        self.frame = self.frames[-1]
 
     def loc(self, node: ast.AST) -> Loc:
         return self.frame.pinned or self.frame.source.loc(node)
@@ -297,14 +265,10 @@ class Tracer:
 
     def block(self, body: list[ast.stmt]) -> None:
         """Trace statements until control leaves them."""
-        from .statements import block
-
         block(self, body)
 
     def expression(self, node: ast.expr) -> Entry:
         """What an expression stands for."""
-        from .expressions import EXPRESSIONS, unsupported
-
         handler = EXPRESSIONS.get(type(node), unsupported)
         self.expression_depth += 1
         if self.expression_depth > 4 * MAX_DEPTH:

@@ -272,3 +272,16 @@ def test_bool_values_and_buffers(elementwise: Any, rng: Any) -> None:
     a, b = (rng.integers(0, 2, 64).astype(np.bool_) for _ in range(2))
     check(elementwise("(a and not b) or (a == b)", "bool_", a, b), (a & ~b) | (a == b))
     check(elementwise("f32(a) + f32(True)", "f32", a), a.astype(np.float32) + 1)
+
+
+def test_what_stands_behind_a_return_of_one_arm_runs_only_without_it(load: Any, run: Any) -> None:
+    module = load(
+        "@device\ndef f(a, b, log):\n    if a:\n        if b:\n            return 1\n"
+        "    else:\n        return 2\n    log[0] = 5\n    log[1] = 6\n    return 3\n\n"
+        "@kernel()\ndef k(given: Read[i32], log: ReadWrite[i32], out: Write[i32]):\n"
+        "    out[0] = f(given[0] > 0, given[1] > 0, log)\n"
+    )
+    for a, b, expected in ((1, 1, [0, 0, 1]), (0, 1, [0, 0, 2]), (1, 0, [5, 6, 3])):
+        log, out = np.zeros(2, np.int32), np.zeros(1, np.int32)
+        run(module.k, np.array([a, b], np.int32), log, out)
+        assert [*log, *out] == expected
