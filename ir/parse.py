@@ -23,9 +23,14 @@ class ParseError(ValueError):
 
 
 _TOKEN = re.compile(
-    r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<value>%(?:\w+\.)?\d+)'
-    r"|(?P<type>\w+<[^>]*>)|(?P<word>nan:0x[0-9a-f]+|[\w.+-]+)|(?P<mark>[(){}\[\]=,:]))"
+    r'"(?:[^"\\]|\\.)*"'  # a string
+    r"|%(?:\w+\.)?\d+"  # a value
+    r"|\w+<[^>]*>"  # a type
+    r"|nan:0x[0-9a-f]+|[\w.+-]+"  # a number or word
+    r"|\S"  # a mark, or what cannot be read
 )
+_MARKS = frozenset("(){}[]=,:_.+-")
+_VALUE = re.compile(r"%(?:(\w+)\.)?(\d+)")
 
 
 def parse_kernel(text: str, file: str = "<kernel IR>") -> Kernel:
@@ -43,6 +48,7 @@ class _Parser:
         self.at = 0
         self.tokens: list[str] = []
         self.values: dict[int, Value] = {}
+        self.written: dict[str, Value] = {}  # values by their text
         self.depth = 0
 
     # lines and tokens
@@ -60,14 +66,11 @@ class _Parser:
         self.fail("expected more, found the end of the text")
 
     def tokenize(self, line: str) -> list[str]:
-        tokens, position = [], 0
-        line = line.rstrip()
-        while position < len(line):
-            match = _TOKEN.match(line, position)
-            if match is None:
-                self.fail(f"cannot read {line[position:].strip()[:40]!r}")
-            tokens.append(match[0].strip())
-            position = match.end()
+        tokens = _TOKEN.findall(line)
+        for n, token in enumerate(tokens):
+            if len(token) == 1 and token not in _MARKS and not token.isalnum():
+                start = [found.start() for found in _TOKEN.finditer(line)][n]
+                self.fail(f"cannot read {line[start:].strip()[:40]!r}")
         return tokens
 
     def take(self, expected: str | None = None) -> str:
@@ -190,8 +193,10 @@ class _Parser:
     # values, ops, regions
 
     def value_name(self) -> tuple[int, str]:
-        word = self.take()
-        match = re.fullmatch(r"%(?:(\w+)\.)?(\d+)", word)
+        return self.value_parts(self.take())
+
+    def value_parts(self, word: str) -> tuple[int, str]:
+        match = _VALUE.fullmatch(word)
         if match is None:
             self.fail(f"expected a value, found {word!r}")
         return int(match[2]), match[1] or ""
@@ -203,10 +208,14 @@ class _Parser:
         return self.values[number]
 
     def use(self) -> Value:
-        number, _ = self.value_name()
-        if number not in self.values:
-            self.fail(f"value %{number} is used before it is defined")
-        return self.values[number]
+        word = self.take()
+        known = self.written.get(word)
+        if known is None:
+            number, _ = self.value_parts(word)
+            if number not in self.values:
+                self.fail(f"value %{number} is used before it is defined")
+            known = self.written[word] = self.values[number]
+        return known
 
     def region_args(self) -> tuple[Value, ...]:
         args: list[Value] = []
@@ -261,12 +270,12 @@ class _Parser:
             self.fail(f"{len(names)} results, but {len(types)} types")
         if not regions:
             try:
-                infer(name, tuple(v.type for v in operands), dict(attrs), types)
+                infer(name, tuple([v.type for v in operands]), dict(attrs), types)
             except OpTypeError as error:
                 self.fail(str(error))
             except KeyError as error:
                 self.fail(f"op {name} lacks attribute {error}")
-        results = tuple(self.define(n, hint, t) for (n, hint), t in zip(names, types, strict=True))
+        results = tuple([self.define(n, h, t) for (n, h), t in zip(names, types, strict=True)])
         return Op(name, tuple(operands), results, attrs, regions, loc)
 
     def attrs(self) -> tuple[tuple[str, Attr], ...]:
