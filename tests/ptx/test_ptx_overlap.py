@@ -1,0 +1,73 @@
+"""Arrays that share bytes, in PTX and on the model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gristmill.ir.core import Kernel
+from gristmill.ir.lang import *
+from ptx_model.host import Model
+from ptx_tools import compiled
+
+SIZE = 256
+
+
+@kernel(workgroup=lambda: (SIZE, 1, 1), grid=lambda: (2, 1, 1))
+def stages(x: Read[f32], y: Write[f32], *, COUNT: int = 12, KEEP: bool = False):
+    """Three rounds through arrays of their own; with KEEP the first is needed at the end."""
+    i = local_id(0)
+    at = group_id(0) * SIZE + i
+    first = workgroup_array(f32, (COUNT, SIZE))
+    second = workgroup_array(f32, (COUNT, SIZE))
+    third = workgroup_array(f32, (COUNT, SIZE))
+    for n in range(COUNT):
+        first[n, i] = x[at] + f32(n)
+    barrier()
+    total = f32(0)
+    for n in range(COUNT):
+        total = total + first[n, SIZE - 1 - i]
+    barrier()
+    for n in range(COUNT):
+        second[n, i] = total * f32(n)
+    barrier()
+    for n in range(COUNT):
+        total = total + second[n, i ^ 1]
+    barrier()
+    for n in range(COUNT):
+        third[n, i] = total - f32(n)
+    barrier()
+    total = third[COUNT - 1, i ^ 2]
+    if KEEP:
+        total = total + first[1, i]
+    y[at] = total
+
+
+def expected(x: np.ndarray, count: int, keep: bool) -> np.ndarray:
+    rows = x.astype(np.float64).reshape(2, SIZE)
+    n = np.arange(count)[:, None, None]
+    own = np.arange(SIZE)
+    total = (rows[:, ::-1] + n).sum(0)
+    total = total + (total[:, own ^ 1] * n).sum(0)
+    total = (total - (count - 1))[:, own ^ 2]
+    return (total + (rows + 1 if keep else 0)).reshape(-1)
+
+
+def trace(count: int, keep: bool) -> Kernel:
+    return stages.trace("test", COUNT=count, KEEP=keep)
+
+
+def test_results_on_the_model(rng: np.random.Generator) -> None:
+    for count, keep in ((12, False), (12, True), (20, False), (20, True), (60, False)):
+        x = rng.integers(0, 8, 2 * SIZE).astype(np.float32)
+        y = np.zeros_like(x)
+        Model(trace(count, keep)).run([x, y], (2, 1, 1), seed=int(rng.integers(1 << 30)))
+        assert (y == expected(x, count, keep)).all()
+
+
+def test_bytes_in_the_manifest() -> None:
+    row = 4 * SIZE
+    for count, keep, bytes_ in ((12, False, 12 * row), (12, True, 24 * row), (60, False, 60 * row)):
+        text, manifest = compiled(trace(count, keep))
+        assert manifest.shared_bytes == bytes_
+        assert manifest.facts["dynamic_shared_bytes"] == bytes_
+        assert ".extern .shared" in text
