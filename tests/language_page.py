@@ -24,6 +24,7 @@ _MEMORY = (
     *("workgroup_array", "private_array", "registers", "load_vector", "store_vector"),
     *("barrier", "fence"),
 )
+_COPIES = ("copy_async", "copy_commit", "copy_wait")
 _FRAGMENTS = (
     *("fragment_load", "fragment_store", "mma", "row_add", "row_min", "row_max"),
     *("fragment_row", "fragment_column"),
@@ -60,7 +61,17 @@ def tables() -> dict[str, str]:
     """Every table by name. Each function of the language is in one of them."""
     atomics = [n for n in TABLE if n.startswith("atomic_")]
     subgroups = [n for n in TABLE if n.startswith("subgroup_") and n not in _IDS]
-    taken = {*_IDS, *_MEMORY, *_FRAGMENTS, *_VALUES, *_TRACING, *_INTEGERS, *atomics, *subgroups}
+    taken = {
+        *_IDS,
+        *_MEMORY,
+        *_COPIES,
+        *_FRAGMENTS,
+        *_VALUES,
+        *_TRACING,
+        *_INTEGERS,
+        *atomics,
+        *subgroups,
+    }
     left = [n for n in TABLE if n not in taken]
     bounded = [n for n in left if n in ROWS and ROWS[n].ulp is not None]
     exact = [n for n in left if n in ROWS and n not in bounded]
@@ -71,6 +82,7 @@ def tables() -> dict[str, str]:
         "memory": _rows(_MEMORY),
         "atomics": _rows(atomics),
         "subgroups": _rows(subgroups),
+        "copies": _rows(_COPIES),
         "fragments": _rows(_FRAGMENTS),
         "values": _rows(_VALUES),
         "tracing": _rows(_TRACING),

@@ -13,6 +13,7 @@ from gristmill.ir.passes import run as apply
 from gristmill.ir.passes.copies import COPIES as OPS
 from gristmill.ir.passes.copies import PlainCopies
 from gristmill.ir.passes.effects import op_names
+from gristmill.ir.text import parse_kernel
 from gristmill.ir.verify import verify
 from pass_check import check_valid
 
@@ -43,3 +44,14 @@ def test_passes_keep_copies_in_their_place(fill: bool, rng: np.random.Generator)
 def test_a_kernel_without_copies_is_left_alone(rng: np.random.Generator) -> None:
     kernel = PlainCopies()(case(rng, "f32", 4, True)[0])
     assert PlainCopies()(kernel) is kernel
+
+
+def test_a_copy_that_nothing_reads_goes() -> None:
+    text = (
+        "kernel k t\nparam x: f32 buffer read\nworkgroup 32 1 1\nindex i32\n"
+        'body(%0: buffer<f32,read>) {\n  %1 = alloc {name="a"} : workgroup<f32,32>\n'
+        "  %2 = const 0 : i32\n  copy_async %1, %2, %0, %2 {count=4}\n  copy_commit\n"
+        "  copy_wait {pending=0}\n  return\n}\n"
+    )
+    kept = apply(parse_kernel(text), standard(support(), copies=None))
+    assert "copy_async" not in op_names(kept)
