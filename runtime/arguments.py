@@ -14,6 +14,7 @@ from .launch import Command, LoadedKernel
 from .memory import Array, Buffer, expect, scalar_value_bits
 
 if TYPE_CHECKING:
+    from .binder import Quick
     from .device import Device
 
 # What turns a host array into a binding; None where only device buffers are taken.
@@ -52,15 +53,26 @@ def checked(
     device: Device, kernel: LoadedKernel, args: Sequence[Any], named: Mapping[str, Any], grid: Any
 ) -> Command:
     """The command of a launch on a device with its own buffers and scalars; raises as `bind`."""
-    expect(kernel, LoadedKernel, device.name)
+    if not isinstance(kernel, LoadedKernel):
+        expect(kernel, LoadedKernel, device.name)
     if kernel.device is not device:
         raise StateError(
             f"kernel {kernel.name} was loaded on another device",
             expected=device.name,
             got=kernel.device.name,
         )
-    quick = kernel.binder(args, grid) if kernel.binder and not named else None
-    return quick or bind(kernel, positional(kernel, args, named), grid)
+    if not named:
+        command = (kernel.quick or _quick_way(kernel))(args, grid)
+        if command is not None:
+            return command
+    return bind(kernel, positional(kernel, args, named), grid)
+
+
+def _quick_way(kernel: LoadedKernel) -> Quick:
+    from .binder import quick_way  # not for those who only call with arrays
+
+    kernel.quick = quick_way(kernel)
+    return kernel.quick
 
 
 def adopted(device: Device, value: Any) -> Buffer:
@@ -155,8 +167,8 @@ def _binding(kernel: LoadedKernel, position: int, value: Any, host: HostBinder |
         raise LimitExceeded(
             "bytes of a binding", limits.binding_bytes, binding.nbytes, kernel.place(position)
         )
-    if isinstance(value, Buffer) and kernel.binder and binding.nbytes:
-        value.bound[kernel.binder.keys[position]] = binding
+    if isinstance(value, Buffer) and binding.nbytes:
+        value.bound[kernel.keys[position]] = binding
     return binding
 
 

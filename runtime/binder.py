@@ -3,134 +3,141 @@
 It takes what it knows to be right: buffers that a full check has bound to such a parameter before,
 numbers of the plain types within their range. For all else it gives None, and `arguments.bind`
 checks again and says what is wrong. Nothing is left unchecked; it is what a launch from Python
-costs that is kept small.
+costs that is kept small. So it is written out for each kernel; for saxpy(x, y, a):
+
+    def quick(args, grid):
+        try:
+            a0, a1, a2 = args
+            b0 = a0.bound[k0]
+            b1 = a1.bound[k1]
+            f2 = a2 if type(a2) is float else whole(a2)
+            if f2 != f2: return None
+            s2, = bits2(pack2(f2))
+            x, y, z = (-(-b1.elements // 64), 1, 1) if grid is None else stated(grid)
+            if (b1.allocation.serial == b0.allocation.serial
+                and b1.offset < b0.offset + b0.nbytes
+                and b0.offset < b1.offset + b1.nbytes): return None
+            if x < 0 or y < 0 or ... or x * y * z > 4294967295: return None
+        except Exception: return None
+        return new(Command, (kernel, (b0, b1, ), (s2, ), (x, y, z), base))
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ..ir.abi import GRID_OPS
 from ..ir.dtypes import DType
-from .hazards import Binding
 from .launch import MAX_GROUPS, Command, Grid
+from .straight import row, written
 
 if TYPE_CHECKING:
     from .launch import LoadedKernel
 
-# A grid expression over the launch's bindings and arguments.
-Size = Callable[[Sequence[Binding], Sequence[Any]], int]
-_new: Any = tuple.__new__  # a third of what the constructor of a named tuple costs
+Quick = Callable[[Sequence[Any], Any], Command | None]
 _EXACT = 1 << 24  # integers up to here are f32 values, and f64 ones
 _PACK = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
+_MOST_PAIRS = 256  # of buffers that must lie apart: for more, the text would be long
+_OVERLAP = """\
+        if (b{0}.allocation.serial == b{1}.allocation.serial
+            and b{0}.offset < b{1}.offset + b{1}.nbytes
+            and b{1}.offset < b{0}.offset + b{0}.nbytes): return None
+"""
+# `ir.abi.GRID_OPS` as text.
+OPERATIONS = {
+    "add": "({} + {})",
+    "sub": "({} - {})",
+    "mul": "({} * {})",
+    "floordiv": "({} // {})",
+    "ceil_div": "(-(-{} // {}))",
+    "min": "min({}, {})",
+    "max": "max({}, {})",
+}
 
 
 class Unusual(Exception):  # noqa: N818 (no error: the slow way is taken)
     """Something that only the full check can judge."""
 
 
-class Binder:
-    """Binds the arguments of one kernel. keys: for each buffer parameter, by position, under what
-    `Buffer.bound` keeps the binding that a full check has made."""
-
-    def __init__(self, kernel: LoadedKernel, known: dict[tuple[Any, ...], object]) -> None:
-        self._kernel = kernel
-        self._count = len(kernel.params)
-        self.keys: dict[int, object] = {}
-        scalars: list[tuple[int, Callable[[Any], int]]] = []
-        for position, param in enumerate(kernel.params):
-            if param.is_memory:
-                # Equal for parameters that ask the same of a buffer.
-                asks = (param.dtype, param.kind, param.access, kernel.index)
-                self.keys[position] = known.setdefault(asks, object())
-            else:
-                scalars.append((position, _converter(param.dtype)))
-        self._memory, self._scalars = tuple(self.keys.items()), tuple(scalars)
-        self._apart = _pairs(kernel)
-        self._sizes = _sizes(kernel) if kernel.turns is None else None
-        self._most = tuple(kernel.index.max // width for width in kernel.manifest.workgroup)
-
-    def __call__(self, args: Sequence[Any], grid: Any) -> Command | None:
-        """The command of a launch; None where the full check is needed."""
-        if len(args) != self._count or self._sizes is None:
-            return None
-        try:
-            bindings = [args[at].bound[key] for at, key in self._memory]
-            scalars = [convert(args[at]) for at, convert in self._scalars]
-            sizes = self._sizes(bindings, args) if grid is None else _stated(grid)
-        except (AttributeError, KeyError, Unusual, OverflowError, ZeroDivisionError):
-            return None
-        for i, j in self._apart:
-            a, b = bindings[i], bindings[j]
-            if (
-                a.allocation.serial == b.allocation.serial
-                and a.offset < b.offset + b.nbytes
-                and b.offset < a.offset + a.nbytes
-            ):
-                return None
-        x, y, z = sizes
-        most = self._most
-        if not (0 <= x <= most[0] and 0 <= y <= most[1] and 0 <= z <= most[2]):
-            return None
-        if x * y * z > MAX_GROUPS:
-            return None
-        kernel = self._kernel
-        base = kernel.faults[0].base if kernel.faults else 0
-        parts = (kernel, tuple(bindings), tuple(scalars), sizes, base)
-        return cast(Command, _new(Command, parts))
+def quick_way(kernel: LoadedKernel) -> Quick:
+    """What binds the arguments of one kernel: a command, or None where the full check is needed."""
+    known: dict[str, Any] = {
+        "kernel": kernel,
+        "Command": Command,
+        "new": tuple.__new__,  # a third of what the constructor of a named tuple costs
+        "stated": _stated,
+        "whole": _whole,
+        "base": kernel.faults[0].base if kernel.faults else 0,
+    }
+    try:
+        text = "".join(_lines(kernel, known))
+        quick: Quick = written("quick", text, **known)
+    except Exception:  # malformed, or of a kind that takes a closer look: each launch says so
+        return lambda args, grid: None
+    return quick
 
 
-def _pairs(kernel: LoadedKernel) -> tuple[tuple[int, int], ...]:
-    """The buffer parameters that must not share memory, in pairs."""
-    memory = kernel.memory
-    return tuple(
-        (i, j)
-        for i, a in enumerate(memory)
-        for j, b in enumerate(memory[:i])
-        if (a.access.writes or b.access.writes) and not (a.may_alias and b.may_alias)
-    )
+def _lines(kernel: LoadedKernel, known: dict[str, Any]) -> Iterator[str]:
+    if kernel.turns is not None:
+        raise Unusual
+    yield "def quick(args, grid):\n    try:\n"
+    yield f"        {row(f'a{n}' for n in range(len(kernel.params)))} = args\n"
+    bindings, scalars = [], []
+    for n, param in enumerate(kernel.params):
+        if param.is_memory:
+            known[f"k{n}"] = kernel.keys[n]
+            yield f"        b{n} = a{n}.bound[k{n}]\n"
+            bindings.append(f"b{n}")
+        else:
+            yield from _scalar(n, param.dtype, known)
+            scalars.append(f"s{n}")
+    yield f"        x, y, z = {_grid(kernel)} if grid is None else stated(grid)\n"
+    apart = _apart(kernel)
+    if len(apart) > _MOST_PAIRS:
+        raise Unusual
+    for i, j in apart:
+        yield _OVERLAP.format(i, j)
+    most = [int(kernel.index.max) // width for width in kernel.manifest.workgroup]
+    wrong = [f"{axis} < 0 or {axis} > {size}" for axis, size in zip("xyz", most, strict=True)]
+    yield f"        if {' or '.join(wrong)} or x * y * z > {MAX_GROUPS}: return None\n"
+    yield "    except Exception: return None\n"
+    yield f"    return new(Command, (kernel, {row(bindings)}, {row(scalars)}, (x, y, z), base))\n"
 
 
-def _converter(dtype: DType) -> Callable[[Any], int]:
-    """From a number of Python to its bit pattern; Unusual where that takes a closer look."""
+def _scalar(n: int, dtype: DType, known: dict[str, Any]) -> Iterator[str]:
+    """From a number of Python to its bit pattern."""
     if dtype.is_bool:
-        return _bool_bits
-    if dtype.is_int:
-        low, high, mask = int(dtype.min), int(dtype.max), (1 << dtype.bits) - 1
-
-        def int_bits(value: Any) -> int:
-            if type(value) is int and low <= value <= high:
-                return value & mask
-            raise Unusual
-
-        return int_bits
-    if dtype.name not in _PACK:
-        return _unusual
-    real, whole = (struct.Struct(form) for form in _PACK[dtype.name])
-    pack, unpack = real.pack, whole.unpack
-
-    def float_bits(value: Any) -> int:
-        if type(value) is float:
-            if value == value:  # a NaN has many patterns
-                return cast(int, unpack(pack(value))[0])  # OverflowError beyond the type
-        elif type(value) is int and -_EXACT <= value <= _EXACT:
-            return cast(int, unpack(pack(float(value)))[0])
+        yield f"        if a{n} is not True and a{n} is not False: return None\n"
+        yield f"        s{n} = 1 if a{n} else 0\n"
+    elif dtype.is_int:
+        low, high = int(dtype.min), int(dtype.max)
+        yield f"        if type(a{n}) is not int or a{n} < {low} or a{n} > {high}: return None\n"
+        yield f"        s{n} = a{n} & {(1 << dtype.bits) - 1}\n"
+    elif dtype.name in _PACK:
+        real, bits = (struct.Struct(form) for form in _PACK[dtype.name])
+        known[f"pack{n}"], known[f"bits{n}"] = real.pack, bits.unpack
+        yield f"        f{n} = a{n} if type(a{n}) is float else whole(a{n})\n"
+        yield f"        if f{n} != f{n}: return None\n"  # a NaN has many patterns
+        yield f"        s{n}, = bits{n}(pack{n}(f{n}))\n"  # OverflowError beyond the type
+    else:
         raise Unusual
 
-    return float_bits
+
+def _apart(kernel: LoadedKernel) -> list[tuple[int, int]]:
+    """The positions of buffers that must not share memory, in pairs."""
+    memory = [(n, p) for n, p in enumerate(kernel.params) if p.is_memory]
+    return [
+        (i, j)
+        for at, (i, a) in enumerate(memory)
+        for j, b in memory[:at]
+        if (a.access.writes or b.access.writes) and not (a.may_alias and b.may_alias)
+    ]
 
 
-def _bool_bits(value: Any) -> int:
-    if value is True:
-        return 1
-    if value is False:
-        return 0
-    raise Unusual
-
-
-def _unusual(value: Any) -> int:
+def _whole(value: Any) -> float:
+    if type(value) is int and -_EXACT <= value <= _EXACT:
+        return float(value)
     raise Unusual
 
 
@@ -142,43 +149,26 @@ def _stated(grid: Any) -> Grid:
     raise Unusual
 
 
-def _sizes(kernel: LoadedKernel) -> Callable[[Sequence[Binding], Sequence[Any]], Grid] | None:
-    """What computes the grid; None where it takes a closer look."""
-    stated = kernel.manifest.grid
-    if stated is None:
-        return _ask_for_grid
-    try:
-        sizes = [_size(kernel, part) for part in stated]
-    except (Unusual, ValueError, KeyError, TypeError):  # malformed: a launch says so
-        return None
-    constant = [part if type(part) is int else None for part in stated]
-    x, y, z = sizes
-    if constant[1] is not None and constant[2] is not None:
-        height, depth = constant[1], constant[2]
-        return lambda bindings, args: (x(bindings, args), height, depth)
-    return lambda bindings, args: (x(bindings, args), y(bindings, args), z(bindings, args))
+def _grid(kernel: LoadedKernel) -> str:
+    """What computes the grid."""
+    if kernel.manifest.grid is None:
+        return "stated(None)"
+    return row(_size(kernel, part) for part in kernel.manifest.grid)
 
 
-def _ask_for_grid(bindings: Sequence[Binding], args: Sequence[Any]) -> Grid:
-    raise Unusual
-
-
-def _size(kernel: LoadedKernel, part: Any) -> Size:
-    """One grid expression (see `ir.abi`) as a function."""
+def _size(kernel: LoadedKernel, part: Any) -> str:
+    """One grid expression (see `ir.abi`) over bindings and arguments."""
     if type(part) is int:
-        return lambda bindings, args: part
+        return f"({part})"
     kind, *rest = part
-    if kind == "count":
-        at = [p.name for p in kernel.memory].index(rest[0])
-        return lambda bindings, args: bindings[at].elements
-    if kind == "scalar":
-        place = [p.name for p in kernel.params].index(rest[0])
-        if not kernel.params[place].dtype.is_int:
-            raise Unusual
-        return lambda bindings, args: args[place]
-    a, b = (_size(kernel, operand) for operand in rest)
-    if kind == "ceil_div" and type(rest[1]) is int:
-        divisor = rest[1]
-        return lambda bindings, args: -(-a(bindings, args) // divisor)
-    operation = GRID_OPS[kind]
-    return lambda bindings, args: operation(a(bindings, args), b(bindings, args))
+    if kind in OPERATIONS:
+        a, b = rest
+        return OPERATIONS[kind].format(_size(kernel, a), _size(kernel, b))
+    (name,) = rest
+    n = [p.name for p in kernel.params].index(name)
+    param = kernel.params[n]
+    if kind == "count" and param.is_memory:
+        return f"b{n}.elements"
+    if kind == "scalar" and param.dtype.is_int and not param.is_memory:
+        return f"a{n}"
+    raise Unusual

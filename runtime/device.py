@@ -139,9 +139,6 @@ class Device(Holdings):
         if key not in self._kernels:
             loaded = LoadedKernel(self, found, self._load(found, found.read()))
             loaded.faults = self._faults.reserve([(loaded, None)])
-            from .binder import Binder  # not for those who open no device
-
-            loaded.binder = Binder(loaded, self._binding_keys)
             self._kernels[key] = loaded
         return self._kernels[key]
 

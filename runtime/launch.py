@@ -13,7 +13,7 @@ from .hazards import Binding
 from .memory import is_size
 
 if TYPE_CHECKING:
-    from .binder import Binder
+    from .binder import Quick
     from .bundle import Artifact
     from .device import Device
     from .faults import FaultRange
@@ -59,7 +59,13 @@ class LoadedKernel:
         self.scalars = tuple(p for p in self.params if not p.is_memory)
         self.index = DTYPES[self.manifest.index]
         self.faults: list[FaultRange] = []
-        self.binder: Binder | None = None  # once loaded
+        # Of each parameter: under what `Buffer.bound` keeps how a full check has bound a buffer to
+        # it. Equal for parameters that ask the same of a buffer.
+        self.keys = tuple(
+            device._binding_keys.setdefault((p.dtype, p.kind, p.access, self.index), object())
+            for p in self.params
+        )
+        self.quick: Quick | None = None  # once launched
         limit = device.capabilities.limits.loop_iterations
         turns = expression(self.manifest.facts.get("loop_turns"))
         self.turns = turns if limit is not None and isinstance(turns, tuple) else None

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import struct
+import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gristmill import runtime
+from gristmill.ir.abi import GRID_OPS
 from gristmill.runtime.arguments import bind, positional
+from gristmill.runtime.binder import OPERATIONS, quick_way
 from gristmill.runtime.launch import LoadedKernel
 
 SPECIAL = [
@@ -26,6 +31,7 @@ SPECIAL = [
     -math.inf,
     1e308,
 ]
+NANS = [math.nan, -math.nan, *struct.unpack("<dd", struct.pack("<QQ", 0x7FF4 << 48, 0x7FFF << 48))]
 
 
 def load(opened: Any, bundle: runtime.Bundle, name: str, special: str) -> LoadedKernel:
@@ -41,8 +47,7 @@ def full(kernel: LoadedKernel, args: tuple[Any, ...], grid: Any = None) -> Any:
 
 
 def quick(kernel: LoadedKernel, args: tuple[Any, ...], grid: Any = None) -> Any:
-    assert kernel.binder is not None
-    return kernel.binder(args, grid)
+    return quick_way(kernel)(args, grid)
 
 
 def test_a_second_launch_is_bound_quickly_and_alike(opened, bundle):
@@ -61,7 +66,7 @@ def test_scalars_have_the_same_bits(opened, bundle, special, rng):
     full(kernel, (x, y, 1))
     numbers = [*SPECIAL, *(rng.standard_normal(50) * 10.0 ** rng.integers(-50, 50, 50)).tolist()]
     whole = [-129, -128, 0, 127, 128, 1 << 24, (1 << 24) + 1, 1 << 70]
-    odd = [math.nan, True, None, "1", np.float32(1.5), np.int8(3), 1j]
+    odd = [*NANS, True, None, "1", np.float32(1.5), np.int8(3), 1j]
     accepted = 0
     for value in [*numbers, *whole, *odd]:
         command = quick(kernel, (x, y, value))
@@ -128,6 +133,16 @@ def test_stated_grids(opened, bundle, grid):
     assert quick(kernel, (y, z)) is None
 
 
+def test_a_grid_beyond_the_index_is_left_to_the_full_check(opened, bundle):
+    kernel = load(opened, bundle, "saxpy", "f32")
+    x, y = (kernel.device.allocate(100, "f32") for _ in range(2))
+    most = ((1 << 31) - 1) // 64
+    assert full(kernel, (x, y, 1.0), (most, 1, 1)) == quick(kernel, (x, y, 1.0), (most, 1, 1))
+    assert full(kernel, (x, y, 1.0), (most + 1, 1, 1)) is runtime.LimitExceeded
+    assert quick(kernel, (x, y, 1.0), (most + 1, 1, 1)) is None
+    assert quick(kernel, (x, y, 1.0), (0, 1, 1 << 31)) is None
+
+
 def test_a_launch_in_a_child_process_is_refused(opened, bundle):
     import os
 
@@ -146,3 +161,100 @@ def test_a_launch_in_a_child_process_is_refused(opened, bundle):
     assert os.waitpid(child, 0)[1] == 0
     device.launch(kernel, x, y, 1.0)
     device.close()
+
+
+def with_grid(kernel: LoadedKernel, *grid: Any) -> LoadedKernel:
+    kernel.manifest = replace(kernel.manifest, grid=grid)
+    return kernel
+
+
+def test_operations_of_grids_mean_what_they_do_elsewhere(opened, bundle):
+    kernel = load(opened, bundle, "saxpy", "i8")
+    assert OPERATIONS.keys() == GRID_OPS.keys()
+    y = kernel.device.allocate(100, "i8")
+    accepted = 0
+    for name, operation in GRID_OPS.items():
+        with_grid(kernel, ("add", (name, ("count", "x"), ("scalar", "a")), 0), ("max", 2, 1), 3)
+        for count in (1, 7, 50):
+            x = kernel.device.allocate(count, "i8")
+            for a in (-3, 0, 1, 3, 60):
+                expected = full(kernel, (x, y, a))
+                command = quick(kernel, (x, y, a))
+                if a == 0 and name in ("floordiv", "ceil_div"):
+                    assert (command, expected) == (None, runtime.ArgumentError)
+                elif command is not None:
+                    accepted += 1
+                    assert command == expected
+                    assert command.grid == (operation(count, a), 2, 3)
+                else:  # below 0
+                    assert operation(count, a) < 0
+                    assert expected.grid == (0, 2, 3)
+    assert accepted > 50
+
+
+ODD = [
+    ("count",),
+    ("count", "z"),
+    ("scalar", "a"),
+    ("count", "a"),
+    ("count", "y", "y"),
+    ("exec", 1, 2),
+    ("add", 1),
+    ("add", 1, 2, 3),
+    "print()",
+    None,
+    1.5,
+    True,
+    [1],
+]
+
+
+@pytest.mark.parametrize("part", ODD)
+def test_a_grid_that_is_odd_is_left_to_the_full_check(opened, bundle, part):
+    kernel = load(opened, bundle, "saxpy", "f32")
+    x, y = (kernel.device.allocate(100, "f32") for _ in range(2))
+    full(kernel, (x, y, 1.0))
+    assert quick(kernel, (x, y, 1.0)) is not None
+    assert quick(with_grid(kernel, part, 1, 1), (x, y, 1.0)) is None
+
+
+def test_a_grid_of_any_depth_is_no_reason_to_fail(opened, bundle):
+    kernel = load(opened, bundle, "saxpy", "f32")
+    x, y = (kernel.device.allocate(100, "f32") for _ in range(2))
+    part: Any = ("count", "x")
+    for _ in range(300):
+        part = ("add", part, 1)
+    expected = full(with_grid(kernel, part, 1, 1), (x, y, 1.0))
+    assert expected.grid == (400, 1, 1)
+    assert quick(kernel, (x, y, 1.0)) in (None, expected)
+
+
+class Bound:
+    """No buffer, but with the attribute that buffers have."""
+
+    def __init__(self, bound: Any) -> None:
+        self.bound = bound
+
+
+@pytest.mark.parametrize("bound", [None, 7, {}, [1]])
+def test_objects_with_the_attribute_of_a_buffer_are_refused(opened, bundle, bound):
+    kernel = load(opened, bundle, "saxpy", "f32")
+    y = kernel.device.allocate(100, "f32")
+    with pytest.raises(runtime.ArgumentError, match="wrong type"):
+        kernel.device.launch(kernel, Bound(bound), y, 1.0)
+
+
+def test_a_launch_takes_its_turn(opened, bundle):
+    kernel = load(opened, bundle, "saxpy", "f32")
+    device = kernel.device
+    x, y = (device.allocate(100, "f32") for _ in range(2))
+    device.launch(kernel, x, y, 1.0)
+    device.submitted.clear()
+    thread = threading.Thread(target=device.launch, args=(kernel, x, y, 1.0))
+    with device._lock:
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+        assert not device.submitted
+    thread.join()
+    assert len(device.submitted) == 1
