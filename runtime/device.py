@@ -142,12 +142,18 @@ class Device(Holdings):
             self._kernels[key] = loaded
         return self._kernels[key]
 
-    @entry
     def launch(self, kernel: LoadedKernel, /, *args: Any, grid: Any = None, **named: Any) -> None:
         """Submit one launch with device buffers and scalars; returns before it is done."""
-        command = checked(self, kernel, args, named, grid)
-        if 0 not in command.grid:
-            self._submit(command)
+        with self._lock:  # as in `entry`, whose own call would be a tenth of this one
+            if not self._usable:
+                self._refuse()
+            try:
+                command = checked(self, kernel, args, named, grid)
+                if 0 not in command.grid:
+                    self._submit(command)
+            except Poisoned as error:
+                self._poison(error)
+                raise
 
     def record(self, timed: bool = False) -> Recording:
         """A new recording, open for launches: `with device.record() as r: r.launch(...)`.

@@ -458,6 +458,7 @@ API int cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsig
                        unsigned bz, unsigned shared, void *s, void **params, void **extra) {
   ENTER
   if (option(FAIL_LAUNCH)) { status = (int)option(FAIL_LAUNCH); LEAVE }
+  if (gy > 65535 || gz > 65535) { status = 1; LEAVE }
   Launch l = packed(f, (uint32_t[]){gx, gy, gz}, (uint32_t[]){bx, by, bz}, shared, params);
   status = put(s, (Op){.kind = KERNEL, .launch = l});
   LEAVE

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fake_cuda import FakeDriver
+from gristmill import runtime
 from gristmill.ir.abi import gpu_bytes, gpu_layout
 from gristmill.ir.dtypes import DTYPES, Access
 from gristmill.ir.interface import Param
@@ -69,3 +70,31 @@ def expected(manifest: Manifest) -> list[tuple[int, int]]:
     if layout.faults is not None and layout.fault_base is not None:
         found += [(layout.faults, 8), (layout.fault_base, 4)]
     return found + [(layout.grid + 4 * n, 4) for n in range(3)]
+
+
+def test_a_launch_fills_its_block_by_the_calling_convention(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    takes = {
+        "saxpy": (*[device.upload(np.ones(n, np.float32)) for n in (9, 7)], 1.5),
+        "add_slot": (device.upload(np.zeros(5, np.int32)), device.slot("i32", 3)),
+        "checked_root": tuple(device.upload(np.ones(n, np.float32)) for n in (80, 70)),
+        "scalars": (device.upload(np.zeros(768, np.int64)), -5, 65535, True, 2.75, -(1 << 40)),
+    }
+    for name, args in takes.items():
+        kernel = device.load(bundle, name)
+        for _ in range(2):  # checked in full, then quickly
+            command = device._command(kernel, args, {}, (3, 2, 1))
+            kernel.code.fill(command, 1 << 41)
+            addresses = [b.allocation.handle.address + b.offset for b in command.bindings]
+            faults = bool(kernel.manifest.sites)
+            assert kernel.code._buffer.raw == gpu_bytes(
+                kernel.params,
+                faults,
+                addresses,
+                command.scalars,
+                [a.count for a in args if isinstance(a, runtime.Buffer)],
+                1 << 41,
+                command.fault_base,
+                (3, 2, 1),
+            )

@@ -20,6 +20,8 @@ class Context:
     A thread that had another context gets it back. One that had none keeps that of the first
     device, which CUDA's runtime library would give it as well: asking costs a launch less than
     putting it away.
+
+    What is called most asks `now() == here` first: whether it is current already, or has to enter.
     """
 
     def __init__(self, api: Api, ordinal: int) -> None:
@@ -34,11 +36,12 @@ class Context:
                 )
             raise api.error(status, "cuDevicePrimaryCtxRetain")
         self._number, self._stays = int(self.handle), ordinal == 0
-        self._get, self._set = api.drv.cuCtxGetCurrent, api.drv.cuCtxSetCurrent
+        self.now, self._set = api.drv.cuCtxGetCurrent, api.drv.cuCtxSetCurrent
+        self.here = status, self.handle
         self._before: list[Any] = []  # what to put back, by depth; None: nothing
 
     def __enter__(self) -> None:
-        status, before = self._get()
+        status, before = self.now()
         if not status and int(before) != self._number:
             (status,) = self._set(self.handle)
             self._before.append(None if self._stays and not int(before) else before)
@@ -55,7 +58,7 @@ class Context:
 
     def release(self) -> None:
         """Undo the retain, and what this thread kept."""
-        status, now = self._get()
+        status, now = self.now()
         if self._stays and not status and int(now) == self._number:
             self._set(0)
         self.api.call("cuDevicePrimaryCtxRelease", self.device)

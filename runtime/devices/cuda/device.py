@@ -102,6 +102,9 @@ class CudaDevice(HasContext, Device):
         code: Code = command.kernel.code
         if code.sited:
             self._map.dirty = True
+        if self._context.now() == self._context.here:
+            code.launch(command, self._map.address, self._queue)
+            return
         with self._context:
             code.launch(command, self._map.address, self._queue)
 

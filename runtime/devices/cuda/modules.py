@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....ir.abi import gpu_layout, memory_params, scalar_params
@@ -14,9 +14,11 @@ from ....store.manifest import Manifest
 from ...errors import ArtifactCorrupt, DriverError, Refused
 from ...launch import Command, Grid, folded
 from ...refusal import Lack, Refusal
+from ...straight import row, written
 from .api import Api
 from .queue import Queue
 
+Fill = Callable[[Command, int], Grid]
 LOG_BYTES = 8192
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _NOT_FOR_THIS = {
@@ -61,6 +63,7 @@ class Code:
         except BaseException:
             api.call("cuModuleUnload", self.module)
             raise
+        self._launch = api.drv.cuLaunchKernel
         self.sited = bool(manifest.sites)
         self.block = manifest.workgroup
         self._layout()
@@ -100,28 +103,49 @@ class Code:
         self.parameters = ctypes.addressof(self._places)  # a void *[] for the driver
         self._pack = packed.pack_into
         self.buffers = len(memory_params(params))
+        self._fill: Fill | None = None  # once launched
+
+    def _filler(self) -> Fill:
+        """What `fill` calls; for saxpy(x, y, a):
+
+        def fill(command, faults):
+            _, (b0, b1, ), (s0, ), grid, base = command
+            x, y, z = grid
+            pack(block, 0, b0.allocation.handle.address + b0.offset,
+                 b1.allocation.handle.address + b1.offset, s0, b0.elements, b1.elements, x, y, z)
+            if x > 2147483647 or y > 65535 or z > 65535: return folded(grid, limits, where)
+            return grid
+        """
+        memory = [f"b{n}" for n in range(self.buffers)]
+        scalars = [f"s{n}" for n in range(len(self.manifest.params) - self.buffers)]
+        values = [f"{b}.allocation.handle.address + {b}.offset" for b in memory]
+        values += [*scalars, *(f"{b}.elements" for b in memory)]
+        values += ["faults", "base"] if self.sited else []
+        most = [f"{axis} > {size}" for axis, size in zip("xyz", self._limits, strict=True)]
+        text = f"""def fill(command, faults):
+    _, {row(memory)}, {row(scalars)}, grid, base = command
+    x, y, z = grid
+    pack(block, 0, {", ".join([*values, *"xyz"])})
+    if {" or ".join(most)}: return folded(grid, limits, where)
+    return grid
+"""
+        known = {"limits": self._limits, "where": f"kernel {self.manifest.kernel}"}
+        fill: Fill = written(
+            "fill", text, pack=self._pack, block=self._buffer, folded=folded, **known
+        )
+        self._fill = fill
+        return fill
 
     def fill(self, command: Command, faults: int) -> Grid:
         """Put a launch's parameters into the block; the grid to launch. LimitExceeded."""
-        _, bindings, scalars, grid, fault_base = command
-        values = [b.allocation.handle.address + b.offset for b in bindings]
-        values += scalars
-        values += [b.elements for b in bindings]
-        if self.sited:
-            values += (faults, fault_base)
-        values += grid
-        self._pack(self._buffer, 0, *values)
-        x, y, z = self._limits
-        if grid[0] <= x and grid[1] <= y and grid[2] <= z:
-            return grid
-        return folded(grid, self._limits, f"kernel {command.kernel.name}")
+        return (self._fill or self._filler())(command, faults)
 
     def launch(self, command: Command, faults: int, queue: Queue) -> None:
         """Queue a launch."""
-        x, y, z = self.fill(command, faults)
+        x, y, z = (self._fill or self._filler())(command, faults)  # as `fill`
         bx, by, bz = self.block
         queue.busy = True
-        (status,) = self._api.drv.cuLaunchKernel(
+        (status,) = self._launch(
             self.function, x, y, z, bx, by, bz, self.shared, queue.stream, self.parameters, 0
         )
         if status:
