@@ -77,6 +77,46 @@ def rewritten(folder: Path, change: Any) -> None:
     (folder / "bundle.json").write_text(json.dumps(data))
 
 
+def test_the_digest_is_taken_over_the_index_as_it_is_written(bundle, tmp_path, monkeypatch):
+    folder = small_bundle(tmp_path, bundle)
+    index = folder / "bundle.json"
+    digest = runtime.open_bundle(folder).digest
+    text = index.read_text()
+    index.write_text(json.dumps(json.loads(text), indent=1))
+    assert runtime.open_bundle(folder).digest == digest
+    index.write_text(text)
+
+    def never(entries: Any) -> bytes:
+        raise AssertionError("written again")
+
+    monkeypatch.setattr("gristmill.runtime.bundle.canonical", never)
+    assert runtime.open_bundle(folder).digest == digest
+
+
+@pytest.mark.parametrize("digest", [7, None, "\ud800", "", [], "0" * 64])
+def test_a_digest_of_any_kind_is_compared(bundle, tmp_path, digest):
+    index = small_bundle(tmp_path, bundle) / "bundle.json"
+    good = runtime.open_bundle(index).digest
+    index.write_text(index.read_text().replace(f'"{good}"', json.dumps(digest)))
+    with pytest.raises(runtime.ArtifactCorrupt, match="wrong content"):
+        runtime.open_bundle(index)
+
+
+@pytest.mark.parametrize("more", [',"entries":[]', ',"digest":"{}"', ',"schema":1'])
+def test_fields_given_twice_open_nothing_under_a_digest_of_others(bundle, tmp_path, more):
+    index = small_bundle(tmp_path, bundle) / "bundle.json"
+    good = runtime.open_bundle(index).digest
+    text = index.read_text()
+    for place in (',"entries"', ',"schema"'):
+        head, tail = text.rsplit(place, 1)
+        index.write_text(head + more.format("0" * 64) + place + tail)
+        try:
+            opened = runtime.open_bundle(index)
+        except runtime.BundleError:
+            continue
+        assert (opened.digest, len(opened)) == (good, 1)
+
+
 @pytest.mark.parametrize(
     "change",
     [
