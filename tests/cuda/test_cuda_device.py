@@ -224,3 +224,37 @@ def test_without_pools_memory_comes_and_goes_all_the_same(
         saxpy(x, y, 1.0)
         assert set(y) == {2}
     assert not fake.live()
+
+
+def test_memory_for_copies_and_faults_comes_when_it_is_needed(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeDriver
+) -> None:
+    held = fake.live()
+    assert "pinned" not in held
+    assert "allocations" not in held
+    x = np.ones(4, np.float32)
+    device.load(bundle, "saxpy")(x, x.copy(), 1.0)
+    assert fake.live()["pinned"] == 1  # staging memory
+    device.load(bundle, "checked_root")(x, x.copy())
+    device._map.prepare()  # type: ignore[attr-defined] # as for the next kernel with sites
+    assert fake.live()["pinned"] == 2
+
+
+def test_a_replay_without_fault_sites_needs_no_map(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    x, y = (device.upload(np.ones(4, np.float32)) for _ in range(2))
+    with device.record() as recording:
+        recording.launch(device.load(bundle, "saxpy"), x, y, 1.0)
+    with device.record() as checked:
+        checked.launch(device.load(bundle, "checked_root"), y, x)
+    recording.replay()
+    checked.replay()
+    device.write(y, np.full(4, -1, np.float32))
+    device.synchronize()
+    checked.replay()
+    with pytest.raises(runtime.KernelFault, match="x is negative"):
+        device.synchronize()
+    device.write(y, np.full(4, 4, np.float32))
+    checked.replay()
+    assert set(x.numpy()) == {2}

@@ -114,7 +114,7 @@ def test_an_allocation_over_free_memory_is_refused_before_the_driver_is_asked(
 ) -> None:
     fake.set(memory=1 << 24)
     with runtime.open_device("cuda") as device:
-        held = device.allocate(1 << 23, "u8")
+        held = device.allocate((1 << 23) + 16, "u8")
         fake.set(fail_alloc=1)  # the driver would say no all the same, with other numbers
         with pytest.raises(runtime.OutOfMemory) as caught:
             device.allocate(1 << 23, "u8")
@@ -210,6 +210,28 @@ def test_without_the_bindings_the_message_says_what_to_install(
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with pytest.raises(runtime.NoDevice, match=r"pip install 'gristmill\[cuda\]'"):
         runtime.open_device("cuda")
+
+
+def test_the_driver_starts_beside_the_import_of_the_bindings(
+    require: Callable[..., None], library: Path
+) -> None:
+    require("gcc")
+    code = """
+import threading
+from gristmill import runtime
+from gristmill.runtime.devices.cuda import api
+started, start = [], api._start
+def noted():
+    start()
+    started.append(threading.current_thread() is threading.main_thread())
+api._start = noted
+for _ in range(2):
+    runtime.open_device("cuda").close()
+assert started == [False], started
+assert threading.active_count() == 1
+"""
+    environment = os.environ | {"LD_LIBRARY_PATH": str(library.parent)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 def test_without_a_driver_the_message_says_so(require: Callable[..., None]) -> None:

@@ -5,6 +5,10 @@ The only module that imports the package; it is not typed, so handles are `Any` 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import sys
+import threading
 from typing import Any
 
 from ...errors import DeviceLost, DriverError, GristmillError, NoDevice
@@ -47,7 +51,7 @@ class Api:
 
     def __init__(self) -> None:
         try:
-            from cuda.bindings import driver
+            driver = _bindings()
         except ImportError as error:
             raise NoDevice(
                 f"the cuda-bindings package cannot be imported ({error})",
@@ -107,6 +111,27 @@ class Api:
             failed, text = function(status)
             names.append("unknown" if failed or text is None else text.decode("utf-8", "replace"))
         return names[0], names[1]
+
+
+def _bindings() -> Any:
+    """The functions. The driver starts while Python imports them: either takes tens of
+    milliseconds."""
+    starting = None
+    if "cuda.bindings.driver" not in sys.modules:
+        starting = threading.Thread(target=_start)
+        starting.start()
+    try:
+        from cuda.bindings import driver
+    finally:
+        if starting is not None:
+            starting.join()
+    return driver
+
+
+def _start() -> None:
+    """What goes wrong here goes wrong again, and is told, where the bindings start the driver."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libcuda.so.1").cuInit(0)
 
 
 def release(version: int) -> str:

@@ -93,6 +93,8 @@ class CudaDevice(HasContext, Device):
 
     @current
     def _load(self, artifact: Artifact, blob: bytes) -> Code:
+        if artifact.manifest.sites:
+            self._map.prepare()
         grid = self.capabilities.limits.grid
         code = Code(self.api, artifact.manifest, blob, str(artifact.file), grid)
         self._codes.append(code)

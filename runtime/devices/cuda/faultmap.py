@@ -12,24 +12,30 @@ import numpy as np
 
 from ...faults import WORDS, Words
 from .api import Api
-from .memory import CudaMemory, Heap, Pinned
+from .memory import Heap, Pinned
 from .queue import Queue
 
 
 class FaultMap:
-    """dirty: bits may have been set that the host's copy lacks."""
+    """address: 0 before the first kernel with fault sites is loaded, for which `prepare` is called.
+    dirty: bits may have been set that the host's copy lacks."""
 
     def __init__(self, api: Api, heap: Heap, queue: Queue) -> None:
-        self._api, self._queue = api, queue
-        self._memory: CudaMemory = heap.allocate(WORDS * 4, queue.name)
-        self._mirror = Pinned(api, WORDS * 4)
-        self.address = self._memory.address
+        self._api, self._heap, self._queue = api, heap, queue
+        self._mirror: Pinned | None = None
+        self.address = 0
         self.dirty = False
-        self._clear()
+
+    def prepare(self) -> None:
+        """Make both maps, once."""
+        if self._mirror is None:
+            self.address = self._heap.allocate(WORDS * 4, self._queue.name).address
+            self._clear()
+            self._mirror = Pinned(self._api, WORDS * 4)
 
     def copy_out(self, words: int) -> None:
         """Queue the copy of the first words, where it is needed."""
-        if self.dirty and words:
+        if self.dirty and words and self._mirror is not None:
             self._api.call(
                 "cuMemcpyDtoHAsync",
                 self._mirror.address,
@@ -42,6 +48,8 @@ class FaultMap:
 
     def take(self, words: int) -> Words:
         """The first words, cleared; a wait has come after all that was submitted."""
+        if self._mirror is None:
+            return np.zeros(words, np.uint32)
         taken = np.frombuffer(ctypes.string_at(self._mirror.address, words * 4), np.uint32)
         if taken.any():
             ctypes.memset(self._mirror.address, 0, WORDS * 4)
@@ -50,7 +58,8 @@ class FaultMap:
 
     def close(self) -> None:
         """No work is pending; the heap takes the bitmap back."""
-        self._mirror.close()
+        if self._mirror is not None:
+            self._mirror.close()
 
     def _clear(self) -> None:
         self._api.call("cuMemsetD32Async", self.address, 0, WORDS, self._queue.stream)

@@ -50,7 +50,7 @@ class Transfers:
 
     def __init__(self, api: Api, queue: Queue) -> None:
         self._api, self._queue = api, queue
-        self._small = Ring(api, queue, SMALL)
+        self._small: Ring | None = None  # each made when it is first needed
         self._large: Ring | None = None
         self._copy_in = api.drv.cuMemcpyHtoDAsync
 
@@ -84,12 +84,14 @@ class Transfers:
 
     def close(self) -> None:
         """No copy is pending."""
-        self._small.close()
-        if self._large is not None:
-            self._large.close()
+        for ring in (self._small, self._large):
+            if ring is not None:
+                ring.close()
 
     def _ring(self, nbytes: int) -> Ring:
         if nbytes <= SMALL:
+            if self._small is None:
+                self._small = Ring(self._api, self._queue, SMALL)
             return self._small
         if self._large is None:
             self._large = Ring(self._api, self._queue, LARGE)
