@@ -57,11 +57,12 @@ def copy_tile(tile, stage, source, row0, col0, rows, cols, HEIGHT, WIDTH, THREAD
     """tile[stage] = source[row0 : row0 + HEIGHT, col0 : col0 + WIDTH], by asynchronous copies of
     RUN elements; zero outside of rows x cols unless INSIDE. cols is a multiple of RUN."""
     across = WIDTH // RUN
+    static_assert(THREADS % across == 0, "a row of a tile has more copies than invocations")
+    first = local_id(0) // across
+    col = local_id(0) % across * RUN
     for step in static_range(ceil_div(HEIGHT * across, THREADS)):
-        at = local_id(0) + step * THREADS
-        row = at // across
-        col = at % across * RUN
-        if HEIGHT * across % THREADS == 0 or at < HEIGHT * across:
+        row = first + step * (THREADS // across)
+        if HEIGHT * across % THREADS == 0 or row < HEIGHT:
             start = (row0 + row) * cols + col0 + col
             if INSIDE:
                 copy_async(tile, (stage, row, col), source, start, RUN)
@@ -137,6 +138,7 @@ def matmul_fragments(
     WN: int = 32,
     STAGES: int = 2,
     BAND: int = 8,
+    SWIZZLE: bool = False,
     COOPERATIVE: bool = False,
     SUBGROUP: int = 32,
 ):
@@ -144,7 +146,8 @@ def matmul_fragments(
 
     A workgroup makes BM x BN results, each of its subgroups WM x WN, in steps of BK along k, whose
     tiles are copied STAGES - 1 steps ahead. Rows of operands whose length is no multiple of 8 are
-    copied element by element instead. COOPERATIVE: as cooperative matrices where SPIR-V has them.
+    copied element by element instead. SWIZZLE: tiles are swizzled, for which BK is 64 or more; else
+    their rows are padded. COOPERATIVE: as cooperative matrices where SPIR-V has them.
     """
     static_assert(STAGES >= 2, "STAGES is 2 or more")
     static_assert(BK % 16 == 0 and WM % 16 == 0 and WN % 16 == 0, "tiles are multiples of 16")
@@ -153,9 +156,10 @@ def matmul_fragments(
     THREADS = BM // WM * (BN // WN) * SUBGROUP
     TM = WM // 16
     TN = WN // 16
-    # Rows are padded by 16 bytes, so that the rows of a fragment lie in different banks.
-    tile_a = workgroup_array(T, (STAGES, BM, BK + RUN))
-    tile_b = workgroup_array(T, (STAGES, BK, BN + RUN))
+    # The rows of a fragment lie in different banks: rows are swizzled, or padded by 16 bytes.
+    PAD = 0 if SWIZZLE else RUN
+    tile_a = workgroup_array(T, (STAGES, BM, BK + PAD), SWIZZLE)
+    tile_b = workgroup_array(T, (STAGES, BK, BN + PAD), SWIZZLE)
     top, left = place_of_group(m, n, BM, BN, BAND)
     row = subgroup_id() // (BN // WN) * WM
     col = subgroup_id() % (BN // WN) * WN

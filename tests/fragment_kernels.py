@@ -190,3 +190,58 @@ def attention_case(rng: np.random.Generator, n: int, size: int, depth: int = 32)
     out = np.zeros((n, depth), np.float32)
     args = [q.reshape(-1), k.reshape(-1), v.reshape(-1), out.reshape(-1), n, float(scale)]
     return Product(kernel, args, value.reshape(-1), allowed.reshape(-1), "f32")
+
+
+@kernel(workgroup=lambda: (2 * SUBGROUP, 1, 1), grid=lambda: (1, 1, 1))
+def swizzled(
+    a: Read[T],
+    b: Read[T],
+    c: Write[TC],
+    y: Write[T],
+    *,
+    T: DType = f16,
+    TC: DType = f32,
+    K: int = 16,
+    SUBGROUP: int = 32,
+):
+    """c = a @ b of 16 x 2K by 2K x 128, through swizzled arrays that are filled in several ways;
+    y = a as it is read back from there."""
+    ROW = 128
+    tile_a = workgroup_array(T, (2, 16, ROW), swizzle=True)
+    tile_b = workgroup_array(T, (2 * K, ROW), True)
+    lid = local_id(0)
+    for i in range(lid, 16 * 2 * K, 2 * SUBGROUP):
+        tile_a[1, i // (2 * K), i % (2 * K)] = a[i]
+    unit = 16 // T.bytes
+    wide = min(unit, 4)
+    for i in range(lid, K * ROW // wide, 2 * SUBGROUP):
+        store_vector(tile_b, (i // (ROW // wide), i % (ROW // wide)), load_vector(b, i, wide))
+    for i in range(lid, K * ROW // unit, 2 * SUBGROUP):
+        at = K * ROW + i * unit
+        copy_async(tile_b, (at // ROW, at % ROW), b, at, unit)
+    copy_commit()
+    copy_wait()
+    barrier()
+    for part in static_range(4):
+        column = 64 * subgroup_id() + 16 * part
+        acc = fragment(TC, "acc")(0)
+        for k in static_range(2):
+            left = fragment_load(fragment(T, "a"), tile_a, (1, 0, k * K))
+            right = fragment_load(fragment(T, "b"), tile_b, (k * K, column))
+            acc = mma(left, right, acc)
+        fragment_store(c, column, acc, ROW)
+    for i in range(lid, 16 * 2 * K, 2 * SUBGROUP):
+        y[i] = tile_a[1, i // (2 * K), i % (2 * K)]
+
+
+def swizzled_case(rng: np.random.Generator, t: str, size: int) -> tuple[Product, np.ndarray]:
+    """`swizzled` on fresh values, and its second output."""
+    out, depth = ("i32", 32) if t in ("i8", "u8") else ("f32", 16)
+    traced = swizzled.trace("test", T=t, TC=out, K=depth, SUBGROUP=size)
+    a, b = normal(rng, (16, 2 * depth), DTYPES[t]), normal(rng, (2 * depth, 128), DTYPES[t])
+    x, z = (decode(v, DTYPES[t]).astype(np.float64) for v in (a, b))
+    value = x @ z
+    allowed = np.broadcast_to(tolerance(x, z, np.zeros_like(value), t, out), value.shape)
+    c, y = np.zeros(value.size, DTYPES[out].storage), np.zeros_like(a.reshape(-1))
+    args = [a.reshape(-1), b.reshape(-1), c, y]
+    return Product(traced, args, value.reshape(-1), allowed.reshape(-1), out), a.reshape(-1)

@@ -8,13 +8,13 @@ from ...ir.core import Op
 from ...ir.dtypes import i32
 from ..llvm.types import Ty
 from .lowering import GLOBAL, SHARED, Lowering
-from .memory import place
+from .memory import folded_place, place
 
 
 def emit_copy(x: Lowering, op: Op) -> None:
     """Past the L1 cache where the instruction can: 16 bytes at a time."""
     target, source = (x.memory[op.operands[n].id] for n in (0, 2))
-    to = place(x, target, op.operands[1])
+    to = folded_place(x, target, op.operands[1])
     start = place(x, source, op.operands[3])
     count = op.attr("count")
     assert isinstance(count, int)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...ir.core import Op
 from ...ir.dtypes import element_of, lanes_of
 from .lowering import SHARED, Lowering
-from .memory import place
+from .memory import folded_place
 
 _WHOLE = {"i8": "s8", "u8": "u8"}
 
@@ -52,7 +52,7 @@ def _tf32(x: Lowering, word: str) -> str:
 def emit_ldmatrix(x: Lowering, op: Op) -> None:
     """Four 8 x 8 matrices of 16-bit elements from workgroup memory."""
     f, memory = x.f, x.memory[op.operands[0].id]
-    pointer = place(x, memory, op.operands[1])
+    pointer = folded_place(x, memory, op.operands[1])
     tail = ".trans" if op.attr("transposed") else ""
     name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{tail}.b16.p3"
     group = "{ i32, i32, i32, i32 }"

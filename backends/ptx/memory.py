@@ -27,6 +27,52 @@ def place(x: Lowering, memory: Memory, index: Value, count: int = 1) -> str:
     return x.f.value(f"getelementptr inbounds {element}, {memory.space} {memory.pointer}, i64 {at}")
 
 
+def folded_place(x: Lowering, memory: Memory, index: Value) -> str:
+    """The address of memory[index], with constants anywhere in the sum as an offset of the access:
+    neighbours then share one address."""
+    terms, offset = _terms(x, index)
+    if not terms or offset < 0 or x.type_of(index).dtype.bits != 32:
+        return place(x, memory, index)
+    t = x.type_of(index)
+    total = terms[0]
+    for term in terms[1:]:
+        total = x.f.value(f"add {t.text} {total}, {term}")
+    # The sum lies within 2**31 of the index, which is not negative, so it does not wrap.
+    wide = x.f.value(f"sext {t.text} {total} to i64")
+    kind = memory_type(memory.type.element)
+    base = x.f.value(f"getelementptr {kind}, {memory.space} {memory.pointer}, i64 {wide}")
+    return x.f.value(f"getelementptr {kind}, {memory.space} {base}, i64 {offset}")
+
+
+def _terms(x: Lowering, value: Value) -> tuple[list[str], int]:
+    """A sum as its terms and its constant; sums without a constant stay whole."""
+    known = x.constant(value)
+    if known is not None:
+        return [], known
+    op = x.defs.get(value.id)
+    if op is not None and op.name == "add":
+        left, right = (_terms(x, v) for v in op.operands)
+        if left[1] or right[1] or not (left[0] and right[0]):
+            return [*left[0], *right[0]], left[1] + right[1]
+    factor = _factor(x, op)
+    if op is not None and factor is not None:
+        terms, offset = _terms(x, op.operands[0])
+        if offset:
+            t = x.type_of(value).text
+            return [x.f.value(f"mul {t} {term}, {factor}") for term in terms], offset * factor
+    return [x.scalar(value)], 0
+
+
+def _factor(x: Lowering, op: Op | None) -> int | None:
+    """The constant that an op multiplies its first operand with; None for any other op."""
+    if op is None or op.name not in ("mul", "shl"):
+        return None
+    known = x.constant(op.operands[1])
+    if known is None or op.name == "mul":
+        return known
+    return 1 << known if 0 <= known < 31 else None
+
+
 def index64(x: Lowering, index: Value) -> str:
     """An index in 64 bits. It lies within its memory, so it is not negative."""
     t = x.type_of(index)

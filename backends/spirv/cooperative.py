@@ -51,6 +51,8 @@ def refused(kernel: Kernel) -> tuple[Op, str] | None:
         fragments = [v.type for v in (*op.operands, *op.results) if is_fragment(v)]
         if not fragments or op.name in ("print", "breakpoint"):
             continue
+        if op.name == "fragment_load" and len(op.operands) == 4:
+            return op, "rows that are swizzled have no one stride"
         if op.name not in METHODS and op.name not in _ARITHMETIC:
             return op, f"{op.name} of a fragment needs to know which lane holds an element"
         for t in fragments:

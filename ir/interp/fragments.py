@@ -147,6 +147,12 @@ class Access:
         index, stride = (_uniform(machine, frame, op, grid, n) for n in (1, 2))
         _check_alignment(machine, frame, op, memory, index, stride)
         rows, columns = places(machine, frame, t)
+        if op.name == "fragment_load" and len(op.operands) == 4:
+            start = _uniform(machine, frame, op, grid, 3)[:, None]
+            unit = _ALIGN // memory.dtype.bytes
+            _check_swizzle(machine, frame, op, memory, index, stride, start[:, 0])
+            line = index[:, None] // np.maximum(stride[:, None], 1) + rows
+            columns = (start + columns) ^ (line % 8 * unit)
         if op.attr("layout") == "column":
             rows, columns = columns, rows
         cells = index[:, None] + rows * stride[:, None] + columns
@@ -199,6 +205,32 @@ def _check_alignment(
             lambda: (
                 f"{op.name} at {memory.name}[{int(index[at])}] with stride {int(stride[at])}; both "
                 f"must be multiples of {unit} ({_ALIGN} bytes of {memory.dtype})"
+            ),
+        )
+
+
+def _check_swizzle(
+    machine: Machine,
+    frame: Frame,
+    op: Op,
+    memory: Memory,
+    index: Array,
+    stride: Array,
+    column: Array,
+) -> None:
+    unit = _ALIGN // memory.dtype.bytes
+    odd = (stride <= 0) | (stride % (8 * unit) != 0)
+    odd |= (index % (8 * np.maximum(stride, 1)) != 0) | (column % 16 != 0)
+    if odd.any():
+        at = int(np.flatnonzero(odd)[0])
+        machine.recorder.add(
+            ProblemKind.MISALIGNED,
+            op,
+            int(np.count_nonzero(odd)),
+            lambda: (
+                f"{op.name} of {memory.name}, which is swizzled, at element {int(index[at])} with "
+                f"rows of {int(stride[at])} and column {int(column[at])}; a fragment begins at a "
+                "row that is a multiple of 8 and a column that is a multiple of 16"
             ),
         )
 

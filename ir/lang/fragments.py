@@ -104,6 +104,23 @@ def _place(t: Tracer, node: ast.AST, base: Entry, index: Entry, stride: Entry) -
     return base.value, memory.flat_index(t, node, base, index), literals.value(t, node, stride)
 
 
+def _swizzled(
+    t: Tracer, node: ast.AST, base: Memory, index: Entry, stride: Entry, layout: Entry
+) -> tuple[Value, ...]:
+    """Memory, start of the first row, length of a row, and first column."""
+    assert base.shape is not None
+    if not isinstance(index, tuple) or len(index) != len(base.shape):
+        t.fail(node, f"{base.name!r} is swizzled: give one index for each dimension")
+    if stride is not None or layout != "row":
+        t.fail(node, f"{base.name!r} is swizzled: its rows have one stride, and layout 'row'")
+    for what, entry, unit in (("row", index[-2], 8), ("column", index[-1], 16)):
+        if isinstance(entry, int) and entry % unit:
+            t.fail(node, f"the {what} of a fragment in a swizzled array is a multiple of {unit}")
+    length = t.const(node, base.shape[-1], t.index)
+    column = literals.value(t, node, index[-1])
+    return base.value, memory.row_start(t, node, base, index[:-1]), length, column
+
+
 def _layout(t: Tracer, node: ast.AST, layout: Entry) -> dict[str, Attr]:
     if layout not in ("row", "column"):
         t.fail(node, f"a layout is 'row' or 'column', found {describe(layout)}")
@@ -117,7 +134,10 @@ def _load(
     if not isinstance(type_, FragmentType):
         t.fail(node, f"fragment_load takes a fragment type first, found {describe(type_)}")
     attrs = _layout(t, node, layout)
-    place = _place(t, node, base, index, stride)
+    if isinstance(base, Memory) and base.swizzled:
+        place = _swizzled(t, node, base, index, stride, layout)
+    else:
+        place = _place(t, node, base, index, stride)
     return t.op(node, "fragment_load", place, attrs, (type_,)).result
 
 
@@ -131,6 +151,8 @@ def _store(
     place = _place(t, node, base, index, stride)
     if isinstance(base, Memory):
         memory.check_writes(t, node, base)
+        if base.swizzled:
+            t.fail(node, f"{base.name!r} is swizzled; fragments are only loaded from there")
     t.op(node, "fragment_store", (*place, value), attrs)
     return None
 

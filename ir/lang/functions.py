@@ -65,8 +65,10 @@ def subgroup_size() -> Any:
 
 
 @intrinsic
-def workgroup_array(element: Any, shape: Any) -> Any:
-    """An array shared by the workgroup; its cells hold nothing until written."""
+def workgroup_array(element: Any, shape: Any, swizzle: Any = False) -> Any:
+    """An array shared by the workgroup; its cells hold nothing until written. With `swizzle`, each
+    row has its chunks of 16 bytes in an order of its own, so that the same chunk of 8 rows lies in
+    different banks without padding; a row is 8, 16, 32 ... chunks long."""
 
 
 @intrinsic

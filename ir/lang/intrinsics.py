@@ -241,7 +241,7 @@ HANDLERS: dict[str, Callable[..., Entry]] = {
     **fragments.HANDLERS,
     "workgroup_size": _workgroup_size,
     "subgroup_size": subgroup,
-    "workgroup_array": lambda t, node, e, s: memory.make_array(t, node, Space.WORKGROUP, e, s),
+    "workgroup_array": memory.make_workgroup_array,
     "private_array": lambda t, node, e, s: memory.make_array(t, node, Space.PRIVATE, e, s),
     "registers": memory.make_registers,
     "load_vector": _load_vector,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..core import Value
+from ..core import Value, const_value
 from ..dtypes import DType, FragmentType, MemType, Space, VectorType, element_of
 from . import literals
 from .values import Entry, Memory, Registers, Slot, SlotRef, WeakSelect, describe
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 MAX_SHARED = 1 << 20  # bytes of workgroup memory: more than any device has
 MAX_PRIVATE = 1 << 16  # bytes of one private array
 MAX_REGISTERS = 4096  # cells of one register array
+_NEAR = 64  # ops among which the making of a row number is looked for
+CHUNK, ROWS = 16, 8  # bytes that a swizzled row moves together; rows of different order
 
 
 def element(t: Tracer, node: ast.AST, base: Entry, index: Entry) -> Entry:
@@ -90,6 +93,10 @@ def flat_index(t: Tracer, node: ast.AST, memory: Memory, index: Entry, lanes: in
         )
     for n, part in enumerate(parts):
         _check_index(t, node, part, None if shape is None else shape[n])
+    if memory.swizzled:
+        if len(parts) == 1:
+            t.fail(node, f"{memory.name!r} is swizzled: give one index for each dimension")
+        return _swizzled(t, node, memory, parts, lanes)
     if len(parts) == 1:
         return literals.value(t, node, parts[0])
     assert shape is not None
@@ -108,6 +115,58 @@ def flat_index(t: Tracer, node: ast.AST, memory: Memory, index: Entry, lanes: in
             total = t.emit(node, "add", scaled, here)
     assert total is not None
     return total
+
+
+def row_start(t: Tracer, node: ast.AST, memory: Memory, parts: tuple[Entry, ...]) -> Value:
+    """The first element of a row of an array, whose number all but the last index give."""
+    assert memory.shape is not None
+    length = memory.shape[-1]
+    row = t.emit(node, "mul", _as_index(t, node, parts[-1]), t.const(node, length, t.index))
+    block = _block(t, node, memory, parts[:-1], length)
+    return row if block is None else t.emit(node, "add", block, row)
+
+
+def _block(
+    t: Tracer, node: ast.AST, memory: Memory, parts: tuple[Entry, ...], length: int
+) -> Value | None:
+    """Where a block of rows begins, apart from the place within it: loops move the one or the
+    other."""
+    if not parts:
+        return None
+    assert memory.shape is not None
+    outer = Memory(memory.value, memory.shape[: len(parts)], memory.name)
+    number = flat_index(t, node, outer, parts)
+    return t.emit(node, "mul", number, t.const(node, memory.shape[-2] * length, t.index))
+
+
+def _swizzled(
+    t: Tracer, node: ast.AST, memory: Memory, parts: tuple[Entry, ...], lanes: int
+) -> Value:
+    """Block, row and the place, within the row, of a column. Blocks are of whole eights of rows."""
+    assert memory.shape is not None
+    unit = CHUNK // memory.type.element.bytes // lanes
+    if unit < 1:
+        t.fail(node, f"a vector of {lanes} reaches over a chunk of {CHUNK} bytes of a swizzled row")
+    row = _as_index(t, node, parts[-2])
+    turn = t.emit(node, "and", _modulo_rows(t, row), t.const(node, ROWS - 1, t.index))
+    turn = t.emit(node, "mul", turn, t.const(node, unit, t.index))
+    place = t.emit(node, "xor", _as_index(t, node, parts[-1]), turn)
+    length = memory.shape[-1] // lanes
+    start = t.emit(node, "mul", row, t.const(node, length, t.index))
+    inner = t.emit(node, "add", start, place)
+    block = _block(t, node, memory, parts[:-2], length)
+    return inner if block is None else t.emit(node, "add", block, inner)
+
+
+def _modulo_rows(t: Tracer, row: Value) -> Value:
+    """A row number, or one that leaves the same remainder by 8 and that several accesses share."""
+    made = {v.id: op for op in t.builder.ops[-_NEAR:] for v in op.results}
+    op = made.get(row.id)
+    if op is not None and op.name == "add":
+        known = made.get(op.operands[1].id)
+        if known is not None and known.name == "const" and const_value(known) % ROWS == 0:
+            return op.operands[0]
+    return row
 
 
 def _as_index(t: Tracer, node: ast.AST, part: Entry) -> Value:
@@ -198,17 +257,36 @@ def make_array(t: Tracer, node: ast.AST, space: Space, element_: Entry, shape: E
     return memory
 
 
+def make_workgroup_array(
+    t: Tracer, node: ast.AST, element_: Entry, shape: Entry, swizzle: Entry
+) -> Memory:
+    """A workgroup array, swizzled or not."""
+    if not isinstance(swizzle, bool):
+        t.fail(node, f"swizzle is True or False, found {describe(swizzle)}")
+    made = make_array(t, node, Space.WORKGROUP, element_, shape)
+    if not swizzle:
+        return made
+    assert made.shape is not None
+    chunks, rest = divmod(made.shape[-1] * made.type.element.bytes, CHUNK)
+    whole = len(made.shape) > 1 and (len(made.shape) == 2 or made.shape[-2] % ROWS == 0)
+    if not whole or rest or chunks < ROWS or chunks & (chunks - 1):
+        t.fail(
+            node,
+            f"a swizzled array has rows of 8, 16, 32 ... chunks of {CHUNK} bytes, in blocks of "
+            f"whole eights of rows, found shape {made.shape} of {made.type.element}",
+        )
+    return replace(made, swizzled=True)
+
+
 def name_array(t: Tracer, memory: Memory, name: str) -> Memory:
     """Give a fresh array the name of the variable that holds it."""
-    from dataclasses import replace
-
     if memory.name or memory.type.space is Space.BUFFER:
         return memory
     for n, op in enumerate(t.allocs):
         if op.result == memory.value:
             value = Value(memory.value.id, memory.value.type, name)
             t.allocs[n] = replace(op, results=(value,), attrs=(("name", name),))
-            return Memory(value, memory.shape, name)
+            return replace(memory, value=value, name=name)
     return memory
 
 

@@ -21,11 +21,15 @@ Slot = tuple[int, str | int]  # (frame or register array, name or cell)
 
 @dataclass(frozen=True)
 class Memory:
-    """A buffer (shape None) or an array in workgroup or private memory."""
+    """A buffer (shape None) or an array in workgroup or private memory.
+
+    swizzled: the chunks of 16 bytes of row r lie in the order of their number xor r % 8.
+    """
 
     value: Value
     shape: tuple[int, ...] | None
     name: str
+    swizzled: bool = False
 
     @property
     def type(self) -> MemType:

@@ -39,9 +39,13 @@ def _wanted(wanted: Types | None, name: str) -> FragmentType:
 
 
 def load_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
+    require(len(operands) in (3, 4), f"fragment_load takes 3 or 4 operands, not {len(operands)}")
     memory = memory_type(operands[0], "operand 1")
     int_scalar(operands[1], "an index")
     int_scalar(operands[2], "a stride")
+    if len(operands) == 4:
+        int_scalar(operands[3], "a column")
+        require(attrs["layout"] == "row", "rows that are swizzled are laid out by rows")
     t = _wanted(wanted, "fragment_load")
     require(memory.space.value != "private", f"a subgroup shares no private memory ({memory})")
     require(memory.access.reads, f"load from {memory}, which may only be written")

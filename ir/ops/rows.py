@@ -160,9 +160,11 @@ def _fragments() -> None:
     def op(name: str, arity: int, rule: Any, doc: str, effect: Effect = Effect.CONVERGENT) -> None:
         _row(name, arity, rule, effect=effect, doc=doc)
 
-    op("fragment_load", 3, fr.load_rule,
-       "memory, index, stride: element (r, c) is at index + r * stride + c, or in attr layout"
-       ' "column" at index + r + c * stride', Effect.READ)  # fmt: skip
+    op("fragment_load", -1, fr.load_rule,
+       "memory, index, stride[, column]: element (r, c) is at index + r * stride + c, or in attr"
+       ' layout "column" at index + r + c * stride; with a column, in swizzled rows: at index +'
+       " r * stride + ((column + c) ^ u * ((index // stride + r) % 8)), u elements in 16 bytes",
+       Effect.READ)  # fmt: skip
     op("fragment_store", 4, fr.store_rule, "memory, index, stride, value; as fragment_load",
        Effect.WRITE)  # fmt: skip
     op("fragment_mma", 3, fr.mma_rule,

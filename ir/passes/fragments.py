@@ -253,6 +253,8 @@ class FragmentLowering(Retyper):
         multiples of 16 bytes, so they divide.
         """
         layout = self.layout(t)
+        if op.name == "fragment_load" and len(op.operands) == 4:
+            return [(place, 1) for place in self.swizzled(op, layout)]
         flat = op.attr("layout") == "row"
         slow, fast = (layout.row, layout.column) if flat else (layout.column, layout.row)
         places = [(r, c) if flat else (c, r) for r, c in layout.offsets]
@@ -275,6 +277,22 @@ class FragmentLowering(Retyper):
             if start:
                 place = self.b.emit("add", place, self.k(start // width))
             found.append((place, width))
+        return found
+
+    def swizzled(self, op: Op, layout: Layout) -> list[Value]:
+        """Where the elements of a lane lie in swizzled rows."""
+        index, stride, column = (self.cast(self.value(v), self.index) for v in op.operands[1:4])
+        memory = op.operands[0].type
+        assert isinstance(memory, MemType)
+        unit = self.k(16 // memory.element.bytes)
+        found = []
+        for r, c in layout.offsets:
+            row, along = self.at(layout.row, r) or self.k(0), self.at(layout.column, c)
+            turn = self.b.emit("mul", self.b.emit("and", row, self.k(7)), unit)
+            place = self.plus(column, along)
+            assert place is not None
+            line = self.b.emit("add", index, self.b.emit("mul", row, stride))
+            found.append(self.b.emit("add", line, self.b.emit("xor", place, turn)))
         return found
 
 

@@ -71,8 +71,12 @@ class _NvLowering(FragmentLowering):
         transposed = (t.role == "a") != (layout == "row")
         line, along = self.rows[layout == "column"]
         index, stride = (self.cast(self.value(v), self.index) for v in op.operands[1:3])
-        index = self.b.emit("add", index, self.b.emit("mul", line, stride))
-        index = self.b.emit("add", index, along)
+        inner = self.b.emit("mul", line, stride)  # what a loop leaves alone, apart
+        if len(op.operands) == 4:  # the first row is a multiple of 8, the column one of 16
+            turn = self.b.emit("mul", self.b.emit("and", line, self.k(7)), self.k(8))
+            turn = self.b.emit("xor", turn, along)
+            along = self.b.emit("xor", self.cast(self.value(op.operands[3]), self.index), turn)
+        index = self.b.emit("add", index, self.b.emit("add", inner, along))
         source = self.value(op.operands[0])
         words = self.b.emit("nv_ldmatrix", source, index, transposed=transposed)
         self.set(op.result, *[self.b.emit("extract", words, lane=n) for n in range(4)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cpu_runner import Artifact, missing
-from fragment_kernels import attention_case, products
+from fragment_kernels import attention_case, products, swizzled_case
 
 ARCH = "x86-64-v3"
 
@@ -24,6 +24,13 @@ def test_products(size: int, rng: np.random.Generator) -> None:
     for case in products(rng, size, 6):
         Artifact(case.kernel, ARCH).run(case.args, (1, 1, 1))
         assert not case.wrong(case.args[-1])
+
+
+def test_swizzled_rows(rng: np.random.Generator) -> None:
+    case, read = swizzled_case(rng, "f16", 8)
+    Artifact(case.kernel, ARCH).run(case.args, (1, 1, 1))
+    assert not case.wrong(case.args[2])
+    assert (case.args[3] == read).all()
 
 
 @pytest.mark.parametrize("size", [8, 16])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fragment_kernels import KINDS, LAYOUTS, attention_case, make_product
+from fragment_kernels import KINDS, LAYOUTS, attention_case, make_product, swizzled_case
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.interp import ProblemKind, run
 from gristmill.ir.text import parse_kernel, print_kernel
@@ -30,6 +30,15 @@ def test_attention(size: int, rng: np.random.Generator) -> None:
     report = run(case.kernel, case.args, (4, 1, 1))
     assert report.problems == ()
     assert not case.wrong(case.args[3])
+
+
+@pytest.mark.parametrize("t", ["f16", "bf16", "i8", "u8"])
+def test_swizzled_rows(t: str, rng: np.random.Generator) -> None:
+    for size in SIZES:
+        case, read = swizzled_case(rng, t, size)
+        assert run(case.kernel, case.args, (1, 1, 1)).problems == ()
+        assert not case.wrong(case.args[2])
+        assert (case.args[3] == read).all()
 
 
 HEAD = (
@@ -165,3 +174,18 @@ def test_cells_never_written_are_reported() -> None:
     lines = '  %20 = fragment_load %2, %7, %4 {{layout="row"}} : ' + ACC + "\n" + STORE
     _, problems = body(lines, x)
     assert kinds_of(problems) == {ProblemKind.UNWRITTEN_READ}
+
+
+def test_a_fragment_off_the_turn_of_swizzled_rows_is_reported() -> None:
+    x = np.zeros((2, 16, 16), np.float32)
+    load = '  %20 = fragment_load %0, %3, %18, %19 {{layout="row"}} : ' + ACC + "\n"
+    numbers = "  %18 = const 32 : i32\n  %19 = const {0} : i32\n"
+    assert body(numbers.replace("{0}", "0") + load + STORE, x)[1] == ()
+    for lines in (
+        numbers.replace("{0}", "8") + load,
+        numbers.replace("{0}", "0").replace("const 32", "const 16") + load,
+        numbers.replace("{0}", "0") + load.replace("%3", "%18"),
+    ):
+        _, problems = body(lines + STORE, x)
+        assert ProblemKind.MISALIGNED in kinds_of(problems)
+        assert "swizzled" in str(problems)

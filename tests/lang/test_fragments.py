@@ -17,6 +17,7 @@ HEAD = (
 LOAD_A = "a = fragment_load(fragment(f16, 'a'), x, 0, 16)"
 LOAD_B = "b = fragment_load(fragment(f16, 'b'), x, 256, 16)"
 ZERO = "c = fragment(f32, 'acc')(0.0)"
+TILE = "t = workgroup_array(f16, (16, 64), swizzle=True)"
 STORE = "fragment_store(y, 0, c, 16)"
 
 REFUSED = {
@@ -54,6 +55,17 @@ REFUSED = {
     f"{ZERO}; convert(c, fragment(i8, 'a'))": "a fragment keeps its role and shape",
     f"{ZERO}; {LOAD_A}; c + a": "operands of '+' have types",
     f"{ZERO}; c + n": "operands of '+' have types fragment<f32,acc,16x16> and i32",
+    "workgroup_array(f16, (16, 48), True)": "rows of 8, 16, 32 ... chunks of 16 bytes",
+    "workgroup_array(f16, (2, 12, 64), True)": "blocks of whole eights of rows",
+    "workgroup_array(f16, 64, True)": "a swizzled array has rows",
+    "workgroup_array(f16, (16, 64), 1)": "swizzle is True or False, found the int 1",
+    f"{TILE}; t[5] = f16(0)": "takes 2 indices, found 1",
+    f"{TILE}; fragment_load(fragment(f16, 'a'), t, 0)": "'t' is swizzled: give one index for each",
+    f"{TILE}; fragment_load(fragment(f16, 'a'), t, (0, 0), 64)": "its rows have one stride",
+    f"{TILE}; fragment_load(fragment(f16, 'a'), t, (0, 0), layout='column')": "layout 'row'",
+    f"{TILE}; fragment_load(fragment(f16, 'a'), t, (4, 0))": "the row of a fragment in a swizzled",
+    f"{TILE}; fragment_load(fragment(f16, 'a'), t, (0, 8))": "is a multiple of 16",
+    f"{TILE}; fragment_store(t, (0, 0), fragment(f16, 'acc')(0))": "fragments are only loaded",
     "registers(fragment(f32, 'acc'), 2, 'x')": "expected fragment<f32,acc,16x16>",
 }
 

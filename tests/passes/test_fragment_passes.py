@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fragment_kernels import attention_case, products
+from fragment_kernels import attention_case, products, swizzled_case
 from gristmill.backends.cpu.emit import support
 from gristmill.ir.dtypes import FragmentType
 from gristmill.ir.interp import run
@@ -47,6 +47,17 @@ def test_attention_after_all_passes(lowering: Pass, size: int, rng: np.random.Ge
     report = run(lowered, case.args, (3, 1, 1))
     assert report.problems == ()
     assert not case.wrong(case.args[3])
+
+
+@pytest.mark.parametrize(("lowering", "size"), LOWERINGS, ids=name)
+def test_swizzled_rows(lowering: Pass, size: int, rng: np.random.Generator) -> None:
+    for t in ("f16", "bf16", "i8"):
+        case, read = swizzled_case(rng, t, size)
+        lowered = lowering(case.kernel)
+        verify(lowered)
+        assert run(lowered, case.args, (1, 1, 1)).problems == ()
+        assert not case.wrong(case.args[2])
+        assert (case.args[3] == read).all()
 
 
 def test_workgroup_memory_is_read_by_ldmatrix(rng: np.random.Generator) -> None:

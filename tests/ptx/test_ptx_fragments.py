@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fragment_kernels import attention_case, products
+from fragment_kernels import attention_case, products, swizzled_case
 from gristmill.backends.compile import Options
 from gristmill.backends.ptx.emit import emit, validate
 from ptx_model.host import Model
@@ -39,6 +39,16 @@ def test_products_on_the_model(rng: np.random.Generator) -> None:
     for case in products(rng, 32, 10):
         Model(case.kernel).run(case.args, (1, 1, 1), seed=int(rng.integers(1 << 30)))
         assert not case.wrong(case.args[-1])
+
+
+@pytest.mark.parametrize("checks", [False, True])
+def test_swizzled_rows_on_the_model(checks: bool, rng: np.random.Generator) -> None:
+    for t in ("f16", "bf16", "i8"):
+        case, read = swizzled_case(rng, t, 32)
+        faults = Model(case.kernel, "sm_80", checks).run(case.args, (1, 1, 1))
+        assert not faults
+        assert not case.wrong(case.args[2])
+        assert (case.args[3] == read).all()
 
 
 @pytest.mark.parametrize("model_arch", ["sm_75", "sm_80"])
