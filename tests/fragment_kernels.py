@@ -210,8 +210,10 @@ def swizzled(
     tile_a = workgroup_array(T, (2, 16, ROW), swizzle=True)
     tile_b = workgroup_array(T, (2 * K, ROW), True)
     lid = local_id(0)
-    for i in range(lid, 16 * 2 * K, 2 * SUBGROUP):
-        tile_a[1, i // (2 * K), i % (2 * K)] = a[i]
+    for i in range(lid, 4 * 2 * K, 2 * SUBGROUP):
+        for step in static_range(4):
+            row = i // (2 * K) + 4 * step
+            tile_a[1, row, i % (2 * K)] = a[row * 2 * K + i % (2 * K)]
     unit = 16 // T.bytes
     wide = min(unit, 4)
     for i in range(lid, K * ROW // wide, 2 * SUBGROUP):
@@ -227,7 +229,8 @@ def swizzled(
         acc = fragment(TC, "acc")(0)
         for k in static_range(2):
             left = fragment_load(fragment(T, "a"), tile_a, (1, 0, k * K))
-            right = fragment_load(fragment(T, "b"), tile_b, (k * K, column))
+            row = group_id(0) * 8 + k * K  # a sum with a constant
+            right = fragment_load(fragment(T, "b"), tile_b, (row, column))
             acc = mma(left, right, acc)
         fragment_store(c, column, acc, ROW)
     for i in range(lid, 16 * 2 * K, 2 * SUBGROUP):

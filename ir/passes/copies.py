@@ -20,7 +20,8 @@ class PlainCopies:
     name: str = "plain_copies"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        if COPIES.isdisjoint(op_names(kernel)):
+        arrays = any(op.name == "alloc" for op in kernel.body.ops)
+        if not arrays or COPIES.isdisjoint(op_names(kernel)):
             return kernel
         return with_body(kernel, _Copier(kernel).region(kernel.body))
 

@@ -38,7 +38,9 @@ class Fragments:
 
 
 def has_fragments(kernel: Kernel) -> bool:
-    """Whether any value is a fragment."""
+    """Whether any value is a fragment; one needs a subgroup to hold it."""
+    if kernel.subgroup is None:
+        return False
     return any(isinstance(t, FragmentType) for t in value_types(kernel))
 
 
