@@ -66,7 +66,7 @@ def cases() -> list[Case]:
         streams("unary", "relu_f32", "f32 f32", 0.95),
         streams("unary", "exp_f32", "f32 f32", 0.95),
         streams("unary", "gelu_f32", "f32 f32", 0.95),
-        streams("unary", "silu_f16", "f16 f16", 0.95),
+        *(streams("unary", f"{op}_f16", "f16 f16", 0.95) for op in ("exp", "silu", "tanh", "gelu")),
         streams("cast", "f32_f16", "f32 f16", 0.95),
         streams("cast", "f16_f32", "f16 f32", 0.95),
         streams("cast", "f32_bf16", "f32 bf16", 0.95),

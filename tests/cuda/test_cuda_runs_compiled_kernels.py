@@ -50,7 +50,7 @@ def entry_of(k: Kernel, checks: bool, folder: Path, code: Path) -> Entry:
     text, manifest = compiled(k, ARCH, checks)
     blob = text.encode()
     serve(blob, host.build(prepare(k, Options(checks=checks), ARCHS[ARCH]), ARCH), code)
-    path = folder / manifest.target / k.name / f"{k.specialization}.ptx"
+    path = folder / manifest.target / k.name / f"{manifest.sha256}.ptx"  # variants share a name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(blob)
     sites = (None,) * len(manifest.sites)
