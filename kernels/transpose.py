@@ -19,7 +19,6 @@ from ..ir.lang import (
     kernel,
     load_vector,
     local_id,
-    num_groups,
     registers,
     static_assert,
     static_range,
@@ -31,24 +30,11 @@ from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, no
 
 
 @device
-def place_of_tile(TILE, BAND):
-    """Row and column of this workgroup's tile. In a band of BAND rows of tiles neighbouring
-    workgroups go down, so that together they read long runs and write long runs."""
-    gx = group_id(0)
-    gy = group_id(1)
-    across = num_groups(0)
-    whole = num_groups(1) // BAND * BAND
-    if BAND > 1 and gy < whole:
-        within = gx + gy % BAND * across
-        gx = within // BAND
-        gy = gy // BAND * BAND + within % BAND
-    return gy * TILE, gx * TILE
-
-
-@device
-def by_elements(tile, x, y, rows, cols, top, left, TILE, ROWS):
+def by_elements(tile, x, y, rows, cols, TILE, ROWS):
     """One tile by a workgroup: rows of x in, columns of `tile` out."""
     lx = local_id(0)
+    left = group_id(0) * TILE
+    top = group_id(1) * TILE
     for step in static_range(TILE // ROWS):
         at = local_id(1) + step * ROWS
         if top + at < rows and left + lx < cols:
@@ -61,10 +47,12 @@ def by_elements(tile, x, y, rows, cols, top, left, TILE, ROWS):
 
 
 @device
-def by_blocks(tile, x, y, rows, cols, top, left, T, TILE, ROWS, VEC):
+def by_blocks(tile, x, y, rows, cols, T, TILE, ROWS, VEC):
     """The same in blocks of VEC x VEC, which an invocation turns in registers; VEC divides rows
     and cols."""
     lx = local_id(0) * VEC
+    left = group_id(0) * TILE
+    top = group_id(1) * TILE
     block = registers(vec(T, VEC), (TILE // VEC // ROWS, VEC), 0)
     # Blocks outside repeat one inside: no branch stands between loads, and nobody reads them.
     col = min(left + lx, cols - VEC)
@@ -88,13 +76,14 @@ def by_blocks(tile, x, y, rows, cols, top, left, T, TILE, ROWS, VEC):
 
 
 @device
-def one_by_one(x, y, rows, cols, top, left, TILE, ROWS, VEC):
+def one_by_one(x, y, rows, cols, TILE, ROWS, VEC):
     """One tile straight from x to y, for sizes that VEC does not divide."""
     for step in range(local_id(1), TILE, ROWS):
-        r = top + step
+        r = group_id(1) * TILE + step
         for c in range(local_id(0), TILE, TILE // VEC):
-            if r < rows and left + c < cols:
-                y[(left + c) * rows + r] = x[r * cols + left + c]
+            left = group_id(0) * TILE + c
+            if r < rows and left < cols:
+                y[left * rows + r] = x[r * cols + left]
 
 
 @kernel(
@@ -111,19 +100,17 @@ def transpose(
     TILE: int = 32,
     ROWS: int = 8,
     VEC: int = 1,
-    BAND: int = 1,
 ):
     """y[c, r] = x[r, c]; x is rows x cols, both row-major. ROWS * VEC divides TILE."""
     static_assert(TILE % (ROWS * VEC) == 0, "ROWS * VEC divides TILE")
     # Padding keeps what is read or written along a column in different banks.
     tile = workgroup_array(T, TILE * (TILE + VEC))
-    top, left = place_of_tile(TILE, BAND)
     if VEC == 1:
-        by_elements(tile, x, y, rows, cols, top, left, TILE, ROWS)
+        by_elements(tile, x, y, rows, cols, TILE, ROWS)
     elif rows % VEC == 0 and cols % VEC == 0:
-        by_blocks(tile, x, y, rows, cols, top, left, T, TILE, ROWS, VEC)
+        by_blocks(tile, x, y, rows, cols, T, TILE, ROWS, VEC)
     else:
-        one_by_one(x, y, rows, cols, top, left, TILE, ROWS, VEC)
+        one_by_one(x, y, rows, cols, TILE, ROWS, VEC)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
