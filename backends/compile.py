@@ -7,6 +7,8 @@ state between calls and never writes a file; the build calls it through the work
 A backend is a package `backends.<name>` whose module `emit` has
     emit(kernel: Kernel, arch: str, options: Options) -> Emitted
     digest_inputs() -> tuple[str, ...]     versions of the outside tools as they tell them
+    EXTENSIONS                             the features of `ir.extensions` that it knows; none
+                                           where there is no such name
     SHARED_BYTES, INVOCATIONS              most workgroup memory and invocations of a workgroup
                                            that any device of the target has; None: no limit
 and, where it can judge its output,
@@ -22,6 +24,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from ..ir import extensions
 from ..ir.core import Kernel, Loc
 from ..ir.targets import Target
 from ..ir.text import parse_kernel
@@ -82,6 +85,11 @@ def compile_kernel(
         check_limits(kernel, module.SHARED_BYTES, module.INVOCATIONS)
     except VerifyError as error:
         raise CompileError(kernel.name, target, error.message, error.loc) from error
+    known = getattr(module, "EXTENSIONS", ())
+    for feature, op in extensions.used(kernel).items():
+        if feature not in known:
+            message = f"{op.name} needs {feature}, which this target does not have"
+            raise CompileError(kernel.name, target, message, op.loc)
     emitted: Emitted = module.emit(kernel, parsed.arch, options)
     return emitted.blob, _manifest(kernel, target, options, emitted, key)
 

@@ -117,7 +117,9 @@ class GpuLayout:
     """Byte offsets within the packed parameters of a GPU kernel.
 
     faults (a 64-bit pointer to the bitmap's words) and fault_base are there only where the kernel
-    has fault sites; None otherwise. size ends with the last parameter, unpadded.
+    has fault sites; None otherwise. barrier: a 64-bit pointer to the word that a kernel with
+    grid_barrier counts in. maps: 128 bytes each, at a multiple of 64. size ends with the last
+    parameter, unpadded.
     """
 
     pointers: tuple[int, ...]  # 64 bits for each buffer
@@ -127,10 +129,15 @@ class GpuLayout:
     fault_base: int | None
     grid: int  # x, y, z as 32-bit words follow each other
     size: int
+    barrier: int | None = None
+    maps: tuple[int, ...] = ()
+
+
+MAP_BYTES, MAP_ALIGN = 128, 64
 
 
 @lru_cache(maxsize=4096)
-def _gpu_layout(params: tuple[Param, ...], faults: bool) -> GpuLayout:
+def _gpu_layout(params: tuple[Param, ...], faults: bool, barrier: bool, maps: int) -> GpuLayout:
     at = 0
 
     def place(size: int) -> int:
@@ -143,13 +150,21 @@ def _gpu_layout(params: tuple[Param, ...], faults: bool) -> GpuLayout:
     scalars = tuple(place(p.dtype.bytes) for p in scalar_params(params))
     counts = tuple(place(8) for _ in memory_params(params))
     pointer, base = (place(8), place(4)) if faults else (None, None)
+    counter = place(8) if barrier else None
     grid = [place(4) for _ in range(3)]
-    return GpuLayout(pointers, scalars, counts, pointer, base, grid[0], at)
+    views = []
+    for _ in range(maps):
+        views.append((at + MAP_ALIGN - 1) // MAP_ALIGN * MAP_ALIGN)
+        at = views[-1] + MAP_BYTES
+    return GpuLayout(pointers, scalars, counts, pointer, base, grid[0], at, counter, tuple(views))
 
 
-def gpu_layout(params: Sequence[Param], faults: bool) -> GpuLayout:
-    """Where the parameters of a PTX, cubin or HSACO kernel lie. faults: it has fault sites."""
-    return _gpu_layout(tuple(params), faults)
+def gpu_layout(
+    params: Sequence[Param], faults: bool, barrier: bool = False, maps: int = 0
+) -> GpuLayout:
+    """Where the parameters of a PTX, cubin or HSACO kernel lie. faults: it has fault sites;
+    barrier: it has barriers of the grid; maps: its tensor maps (`ir.extensions`)."""
+    return _gpu_layout(tuple(params), faults, barrier, maps)
 
 
 def gpu_bytes(
@@ -161,10 +176,12 @@ def gpu_bytes(
     fault_address: int,
     fault_base: int,
     grid: tuple[int, int, int],
+    barrier_address: int | None = None,
+    maps: Sequence[bytes] = (),
 ) -> bytes:
     """The packed parameters of one launch; gaps are zero. `scalars` are bit patterns from
     `scalar_bits`; without fault sites, fault_address and fault_base are ignored."""
-    layout = gpu_layout(params, faults)
+    layout = gpu_layout(params, faults, barrier_address is not None, len(maps))
     block = bytearray(layout.size)
     for at, address in zip(layout.pointers, pointers, strict=True):
         struct.pack_into("<Q", block, at, address)
@@ -176,7 +193,11 @@ def gpu_bytes(
     if layout.faults is not None and layout.fault_base is not None:
         struct.pack_into("<Q", block, layout.faults, fault_address)
         struct.pack_into("<I", block, layout.fault_base, fault_base)
+    if layout.barrier is not None:
+        struct.pack_into("<Q", block, layout.barrier, barrier_address)
     struct.pack_into("<3I", block, layout.grid, *grid)
+    for at, view in zip(layout.maps, maps, strict=True):
+        block[at : at + MAP_BYTES] = view
     return bytes(block)
 
 

@@ -20,9 +20,11 @@ from .ops import ROWS, Effect
 class Level(enum.IntEnum):
     """How far a value is the same."""
 
-    UNIFORM = 0  # for the whole workgroup
-    SUBGROUP = 1  # within each subgroup
-    VARYING = 2
+    GRID = 0  # for the whole launch
+    UNIFORM = 1  # for the whole workgroup
+    ROLE = 2  # for every four subgroups, which NVIDIA calls a warpgroup
+    SUBGROUP = 3  # within each subgroup
+    VARYING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Violation:
 class Control:
     """How far control is uniform, and the op that made it less so."""
 
-    level: Level = Level.UNIFORM
+    level: Level = Level.GRID
     cause: Op | None = None
 
     def join(self, other: Control) -> Control:
@@ -55,7 +57,7 @@ def check_control(kernel: Kernel) -> list[Violation]:
     return analysis.violations()
 
 
-_GROUP_IDS = ("group_id", "num_groups", "num_subgroups", "count", "const", "alloc")
+_EVERYWHERE = ("num_groups", "num_subgroups", "count", "const", "alloc")
 _SUBGROUP_RESULTS = (
     "subgroup_reduce",
     "subgroup_broadcast",
@@ -65,14 +67,36 @@ _SUBGROUP_RESULTS = (
 )
 _OWN_IDS = ("global_id", "local_id", "local_linear_id", "subgroup_lane")
 _LOOPS = ("for", "while")
+_WARPGROUPS = tuple(
+    (("count", 4 * n), ("first", 4 * first)) for n in range(1, 9) for first in range(8)
+)
+# How far control must be the same where an op stands, and how a refusal says it.
+_NEEDS = {
+    **{n: Level.SUBGROUP for n, row in ROWS.items() if row.effect is Effect.CONVERGENT},
+    "barrier": Level.UNIFORM,
+    "grid_barrier": Level.GRID,
+    "nv_cluster_barrier": Level.UNIFORM,
+    "nv_named_barrier": Level.SUBGROUP,
+    **{n: Level.ROLE for n in ROWS if n.startswith(("nv_wgmma", "nv_set_max"))},
+}
+_WHO = {
+    Level.GRID: "workgroups of a launch",
+    Level.UNIFORM: "invocations of a workgroup",
+    Level.ROLE: "invocations of a warpgroup",
+    Level.SUBGROUP: "invocations of a subgroup",
+}
 
 
 def _known(name: str) -> Level | None:
     """The level of an op's result where its name tells it."""
     effect = ROWS[name].effect
-    if name in _GROUP_IDS:
+    if name in _EVERYWHERE:
+        return Level.GRID
+    if name in ("group_id", "nv_cluster_rank"):
         return Level.UNIFORM
-    if name in _OWN_IDS or effect is Effect.ATOMIC:
+    if name == "nv_warpgroup":
+        return Level.ROLE
+    if name in _OWN_IDS or effect in (Effect.ATOMIC, Effect.SYNC):
         return Level.VARYING
     if name == "subgroup_id" or name in _SUBGROUP_RESULTS:
         return Level.SUBGROUP
@@ -96,7 +120,7 @@ class _Loop:
 
 class _Analysis:
     def __init__(self, kernel: Kernel) -> None:
-        self.values: dict[int, Level] = {v.id: Level.UNIFORM for v in kernel.body.args}
+        self.values: dict[int, Level] = {v.id: Level.GRID for v in kernel.body.args}
         self.control: dict[int, tuple[Op, Control]] = {}
         self.returns = Control()  # of the returns seen so far
         self.loops: list[_Loop] = []
@@ -105,16 +129,16 @@ class _Analysis:
     # values
 
     def level(self, values: Iterable[Value]) -> Level:
-        found = Level.UNIFORM
+        found = Level.GRID
         for value in values:
-            level = self.values.get(value.id, Level.UNIFORM)
+            level = self.values.get(value.id, Level.GRID)
             if level > found:
                 found = level
         return found
 
     def define(self, values: Iterable[Value], level: Level, control: Control) -> None:
         for value in values:
-            known = self.values.get(value.id, Level.UNIFORM)
+            known = self.values.get(value.id, Level.GRID)
             self.values[value.id] = max(level, control.level, known)
 
     def of_op(self, op: Op) -> Level:
@@ -123,6 +147,8 @@ class _Analysis:
             return known
         if op.name == "load":
             return self._load_level(op)
+        if op.name == "nv_role":
+            return Level.ROLE if op.attrs in _WARPGROUPS else Level.SUBGROUP
         for value in op.results:
             if isinstance(value.type, FragmentType):
                 return Level.SUBGROUP
@@ -191,9 +217,9 @@ class _Analysis:
 
     def loop(self, op: Op, control: Control) -> Control:
         is_for = op.name == "for"
-        bounds = self.level(op.operands[:2]) if is_for else Level.UNIFORM
+        bounds = self.level(op.operands[:2]) if is_for else Level.GRID
         inits = op.operands[2:] if is_for else op.operands
-        args, results = [self.level([v]) for v in inits], [Level.UNIFORM] * len(inits)
+        args, results = [self.level([v]) for v in inits], [Level.GRID] * len(inits)
         state = _Loop(args, results, control, bounds)
         returns, self.returns = self.returns, Control()
         body = op.regions[-1]
@@ -234,13 +260,11 @@ class _Analysis:
 
     def violations(self) -> list[Violation]:
         found = []
-        who = {Level.UNIFORM: "workgroup", Level.SUBGROUP: "subgroup"}
         for op, control in self.control.values():
             together = _fragments(op)
-            convergent = together or ROWS[op.name].effect is Effect.CONVERGENT
-            wanted = Level.SUBGROUP if convergent else Level.UNIFORM
-            if (op.name == "barrier" or convergent) and control.level > wanted:
-                where = f"between invocations of a {who[wanted]}"
+            wanted = Level.SUBGROUP if together else _NEEDS.get(op.name, Level.VARYING)
+            if control.level > wanted:
+                where = f"between {_WHO[wanted]}"
                 message = f"{op.name} under a condition that differs {where}"
                 found.append(Violation(op, control.cause, message))
             elif together and not op.regions and self._scalars(op) > Level.SUBGROUP:
@@ -255,7 +279,7 @@ class _Analysis:
         """The level of the operands that are neither fragments nor memory."""
         apart = FragmentType, MemType
         if op.name in ("yield", "continue", "break"):  # each operand goes its own way
-            return Level.UNIFORM
+            return Level.GRID
         return self.level(v for v in op.operands if not isinstance(v.type, apart))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from . import verify_nv
 from .abi import GRID_OPS
 from .core import Attr, Kernel, Op
 from .dtypes import DType
@@ -60,6 +61,7 @@ def _names(value: Attr, op: Op, kernel: Kernel) -> bool:
 
 _DIM = {"dim": _one_of(0, 1, 2)}
 REQUIRED: dict[str, dict[str, Check]] = {
+    **verify_nv.REQUIRED,
     "const": {"bits": _bits},
     "extract": {"lane": _lane},
     "insert": {"lane": _lane},

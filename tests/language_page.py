@@ -22,7 +22,7 @@ _IDS = (
 )
 _MEMORY = (
     *("workgroup_array", "private_array", "registers", "load_vector", "store_vector"),
-    *("barrier", "fence"),
+    *("barrier", "grid_barrier", "fence"),
 )
 _COPIES = ("copy_async", "copy_commit", "copy_wait")
 _FRAGMENTS = (
@@ -61,7 +61,9 @@ def tables() -> dict[str, str]:
     """Every table by name. Each function of the language is in one of them."""
     atomics = [n for n in TABLE if n.startswith("atomic_")]
     subgroups = [n for n in TABLE if n.startswith("subgroup_") and n not in _IDS]
+    hopper = [n for n in TABLE if n.startswith("nv.")]
     taken = {
+        *hopper,
         *_IDS,
         *_MEMORY,
         *_COPIES,
@@ -84,6 +86,7 @@ def tables() -> dict[str, str]:
         "subgroups": _rows(subgroups),
         "copies": _rows(_COPIES),
         "fragments": _rows(_FRAGMENTS),
+        "hopper": _rows(hopper),
         "values": _rows(_VALUES),
         "tracing": _rows(_TRACING),
         "integers": _rows(_INTEGERS),

@@ -12,13 +12,13 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from ...ir import abi
 from ...ir.core import Kernel
+from ...ir.extensions import gpu_layout
 from ..compile import CompileError, Emitted, Options
 from ..ptx import emit as ptx
 from . import assembler, elf
 
-SHARED_BYTES, INVOCATIONS = ptx.SHARED_BYTES, ptx.INVOCATIONS
+SHARED_BYTES, INVOCATIONS, EXTENSIONS = ptx.SHARED_BYTES, ptx.INVOCATIONS, ptx.EXTENSIONS
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
@@ -81,7 +81,7 @@ def validate(
         checked(blob, arch, name)
         return
     found = checked(blob, arch, kernel.name)
-    expected = abi.gpu_layout(kernel.params, bool(kernel.sites)).size
+    expected = gpu_layout(kernel).size
     if found.parameter_bytes != expected:
         message = f"the cubin takes {found.parameter_bytes} bytes of parameters, not {expected}"
         raise CompileError(kernel.name, f"cubin-{arch}", message)

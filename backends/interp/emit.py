@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from ...ir.core import Kernel
+from ...ir.core import Kernel, walk
+from ...ir.extensions import used
+from ...ir.ops.nv import FEATURE
 from ...ir.text import print_kernel
-from ..compile import Emitted, Options
+from ..compile import CompileError, Emitted, Options
 
 SHARED_BYTES = None  # no limits of its own
 INVOCATIONS = None
+EXTENSIONS = frozenset(FEATURE.values())
 
 
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
-    """The text form of the kernel; every kernel is supported."""
-    return Emitted(print_kernel(kernel).encode(), kernel.name, sites=kernel.sites)
+    """The text form of the kernel; nearly every kernel is supported."""
+    for op in walk(kernel.body):
+        if op.name == "nv_tensor_load" and op.attr("multicast"):
+            message = "copies to several workgroups are not modelled here"
+            raise CompileError(kernel.name, f"interp-{arch}", message, op.loc)
+    requires = tuple(sorted(used(kernel)))
+    return Emitted(
+        print_kernel(kernel).encode(), kernel.name, requires=requires, sites=kernel.sites
+    )
 
 
 def digest_inputs() -> tuple[str, ...]:

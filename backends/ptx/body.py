@@ -8,7 +8,7 @@ from ...ir.ops import ROWS, Effect
 from ..llvm.arithmetic import ELEMENTWISE, UnsupportedOpError
 from ..llvm.parts import REARRANGE, bitcast_parts, rearrange
 from ..llvm.types import Ty, constant
-from . import atomics, control, copies, fast, fragments, memory, subgroup
+from . import atomics, control, copies, fast, fragments, memory, nv, subgroup
 from .ids import emit_id
 from .lowering import Lowering
 
@@ -44,7 +44,7 @@ def emit_op(x: Lowering, op: Op) -> None:
 
 
 def _other(x: Lowering, op: Op) -> None:
-    special = fragments.EMIT.get(op.name) or copies.EMIT.get(op.name)
+    special = fragments.EMIT.get(op.name) or copies.EMIT.get(op.name) or nv.EMIT.get(op.name)
     if special is not None:
         special(x, op)
         return

@@ -15,7 +15,7 @@ from ...ir.passes.support import Support
 from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options
 from ..llvm import toolchain
-from . import fast, shared
+from . import fast, nv, shared
 from .arch import ARCHS, SUBGROUP, Arch
 from .kernel import write_kernel
 from .lowering import LoweringError
@@ -25,6 +25,7 @@ __all__ = ["digest_inputs", "emit", "entry_name", "find_arch", "prepare", "valid
 
 SHARED_BYTES = None  # as the architecture has it, and arrays may share bytes
 INVOCATIONS = 1024
+EXTENSIONS = nv.FEATURES
 _WORKGROUP = (1024, 1024, 64)
 
 _NATIVE = frozenset(
@@ -41,7 +42,8 @@ _FAST = Support(native=_NATIVE | {f"{name}:f32" for name in fast.FUNCTIONS})
 
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The PTX of a kernel. CompileError for what this target cannot run."""
-    level = find_arch(kernel.name, arch)
+    level = nv.suited(kernel, find_arch(kernel.name, arch))
+    nv.check(kernel, f"ptx-{arch}", arch)
     kernel = prepare(kernel, options, level)
     text = write(kernel, level)
     try:
@@ -51,9 +53,11 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     facts: dict[str, object] = {"ptx_isa": level.isa}
     if dynamic := shared.dynamic_bytes(kernel):
         facts["dynamic_shared_bytes"] = dynamic
+    facts |= nv.facts(kernel)
     return Emitted(
         made.encode("ascii"),
         kernel.name,
+        requires=nv.requires(kernel),
         shared_bytes=shared.shared_bytes(kernel),
         sites=kernel.sites,
         facts=facts,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ...ir import abi
+from ...ir import abi, extensions
 from ...ir.core import Kernel, walk
 from ...ir.dtypes import Access, MemType
+from ...ir.ops.nv import FEATURE
 from ..llvm.text import Function
 from ..llvm.types import Ty, memory_type
 from . import body
@@ -12,12 +13,14 @@ from .arch import Arch
 from .ids import place_group
 from .intrinsics import unknown
 from .lowering import GLOBAL, Lowering, LoweringError, Memory
+from .nv_groups import find_warp
 from .shared import declare_shared
 
 # no-builtins: a loop that copies or clears must not become a call of memcpy or memset.
 _ATTRIBUTES = 'nounwind "no-builtins" "nvvm.reqntid"="{x},{y},{z}"'
 # Approximate functions of denormals take more instructions than all the rest of them.
 _FLUSH = ' "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
+_MAP = f'ptr byval([{abi.MAP_BYTES} x i8]) align {abi.MAP_ALIGN} "nvvm.grid_constant"'
 # What stands between the parts of a kernel that touch memory of other invocations.
 _ORDERING = frozenset(("barrier", "fence"))
 
@@ -28,10 +31,15 @@ def write_kernel(kernel: Kernel, arch: Arch) -> str:
     attributes = _ATTRIBUTES.format(x=x_, y=y_, z=z_)
     if "approximate" in kernel.fast:
         attributes += _FLUSH
+    if "nv_warpgroup" in extensions.used(kernel):
+        attributes += ' "nvvm.minctasm"="1"'  # else ptxas leaves nv_set_max_registers out
+    if (size := extensions.cluster(kernel)) > 1:
+        attributes += f' "nvvm.cluster_dim"="{size},1,1"'
     f = Function(kernel.name, _parameters(kernel), attributes, "ptx_kernel")
     x = Lowering(kernel, arch, f)
     _bind(x)
     place_group(x)
+    find_warp(x)
     shared = declare_shared(x)
     body.emit_region(x, kernel.body)
     if odd := unknown(f.declarations):
@@ -41,7 +49,7 @@ def write_kernel(kernel: Kernel, arch: Arch) -> str:
 
 def _parameters(kernel: Kernel) -> list[str]:
     """The signature in the order of `ir.abi.gpu_layout`."""
-    ordered = any(op.name in _ORDERING for op in walk(kernel.body))
+    ordered = any(op.name in _ORDERING or op.name in FEATURE for op in walk(kernel.body))
     found = []
     for n, param in enumerate(abi.memory_params(kernel.params)):
         words = [GLOBAL]
@@ -57,7 +65,11 @@ def _parameters(kernel: Kernel) -> list[str]:
     found += [f"i64 %count{n}" for n in range(len(abi.memory_params(kernel.params)))]
     if kernel.sites:
         found += [f"{GLOBAL} noalias align 4 %faults", "i32 %fault_base"]
-    return [*found, "i32 %gx", "i32 %gy", "i32 %gz"]
+    if "grid_barrier" in extensions.used(kernel):
+        found.append(f"{GLOBAL} align 4 %grid_counter")
+    found += ["i32 %gx", "i32 %gy", "i32 %gz"]
+    maps = len(extensions.tensor_maps(kernel))
+    return [*found, *(f"{_MAP} %map{n}" for n in range(maps))]
 
 
 def _bind(x: Lowering) -> None:
@@ -83,3 +95,5 @@ def _bind(x: Lowering) -> None:
     if kernel.sites:
         x.fault = ("%faults", "%fault_base")
     x.grid = ["%gx", "%gy", "%gz"]
+    x.grid_counter = "%grid_counter"
+    x.maps = {view: f"%map{n}" for n, view in enumerate(extensions.tensor_maps(kernel))}

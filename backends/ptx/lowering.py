@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...ir.core import Kernel, Loc, Op, Value, const_value, walk
 from ...ir.dtypes import MemType, element_of
+from ...ir.extensions import TensorMap
 from ..llvm.text import Function
 from ..llvm.types import Ty
 from .arch import Arch
@@ -56,6 +57,9 @@ class Lowering:
         self.group: list[str] = ["0", "0", "0"]  # ids of the workgroup, in the index type
         self.grid: list[str] = ["1", "1", "1"]  # the true grid as i32
         self.fault: tuple[str, str] = ("null", "0")  # bitmap, first bit as i32
+        self.grid_counter = "null"  # the word that barriers of the grid count in
+        self.maps: dict[TensorMap, str] = {}
+        self.warp = "0"  # number of the subgroup as i32, if the kernel has roles
 
     def fail(self, op: Op, message: str) -> LoweringError:
         return LoweringError(message, op.loc)

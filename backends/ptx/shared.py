@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...ir.core import Kernel
 from ...ir.dtypes import MemType
-from ...ir.passes.overlap import ALIGN, Block, place_arrays
+from ...ir.passes.overlap import Block, place_arrays
 from ..llvm.types import memory_type
 from .arch import STATIC_SHARED
 from .lowering import SHARED, Lowering, Memory
@@ -45,8 +45,11 @@ def declare_shared(x: Lowering) -> str:
             name = x.f.value(f"getelementptr i8, {SHARED} @shared, i64 {array.at}")
         else:
             kind = f"[{memory.count} x {memory_type(memory.element)}]"
-            lines.append(f"{name} = internal addrspace(3) global {kind} undef, align {ALIGN}\n")
+            lines.append(
+                f"{name} = internal addrspace(3) global {kind} undef, align {array.align}\n"
+            )
         x.memory[array.op.result.id] = Memory(memory, name, SHARED)
     if dynamic:
-        lines.append(f"@shared = external addrspace(3) global [0 x i8], align {ALIGN}\n")
+        most = max(array.align for array in block.arrays)
+        lines.append(f"@shared = external addrspace(3) global [0 x i8], align {most}\n")
     return "".join(lines)

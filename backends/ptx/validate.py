@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from ...ir import abi
 from ...ir.core import Kernel
+from ...ir.extensions import gpu_layout
 from ..compile import CompileError, Options
+from . import nv
 from .arch import ARCHS
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\((.*?)\)\s*(\.\w[^{]*)?\{", re.DOTALL)
-_PARAM = re.compile(r"\.param (?:\.align \d+ )?\.([busf])(\d+)")
+_PARAM = re.compile(r"\.param (?:\.align (\d+) )?\.[busf](\d+)[^,\[]*(?:\[(\d+)\])?")
 _CALL = re.compile(r"^\s*(?:\.extern \.func.*|call.*)$", re.MULTILINE)
 
 
@@ -37,9 +38,11 @@ def validate(
             raise CompileError(name, target, f"the PTX is wrong: {message}")
 
     row = ARCHS[arch]
-    for word, expected in ((".version", row.isa), (".target", row.name)):
+    isas = (nv.suited(kernel, row).isa,) if kernel is not None else (row.isa, nv.ISA)
+    for word, expected in ((".version", isas), (".target", (row.name,))):
         told = re.findall(rf"^{re.escape(word)} (\S+)", text, re.MULTILINE)
-        check(told == [expected], f"{word} is {', '.join(told) or 'missing'}, not {expected}")
+        right = len(told) == 1 and told[0] in expected
+        check(right, f"{word} is {', '.join(told) or 'missing'}, not {expected[0]}")
     check(len(found) == 1, f"{len(found)} entries, not one")
     outside = _CALL.search(text)
     check(outside is None, f"it calls what it does not define: {outside and outside[0].strip()}")
@@ -48,10 +51,11 @@ def validate(
     entry, params, directives = found[0]
     check(entry == kernel.name, f"its entry is {entry}")
     size = 0
-    for _, bits in _PARAM.findall(params):
-        size = -(-size // (int(bits) // 8)) * (int(bits) // 8) + int(bits) // 8
-    sites = "faults" if kernel.sites else ""
-    expected_size = abi.gpu_layout(kernel.params, bool(sites)).size
+    for align, bits, count in _PARAM.findall(params):
+        natural = int(bits) // 8
+        unit = int(align) if align and count else natural
+        size = -(-size // unit) * unit + natural * int(count or 1)
+    expected_size = gpu_layout(kernel).size
     check(size == expected_size, f"{size} bytes of parameters, not {expected_size}")
     x, y, z = kernel.workgroup
     check(f".reqntid {x}, {y}, {z}" in directives, f"its directives are {directives.strip()}")

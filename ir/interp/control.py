@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,10 @@ def run_if(machine: Machine, frame: Frame, op: Op, outer: Exits) -> Exit | None:
         machine.run(frame, then.ops, exits)
     elif not condition.any():
         machine.run(frame, other.ops, exits)
+    elif machine.tasks_wait:
+        arms = ((np.flatnonzero(condition), then), (np.flatnonzero(~condition), other))
+        frames = [(frame.child(lanes), region) for lanes, region in arms]
+        machine.tasks.run([partial(machine.run, f, r.ops, exits) for f, r in frames])
     else:
         machine.run(frame.child(np.flatnonzero(condition)), then.ops, exits)
         machine.run(frame.child(np.flatnonzero(~condition)), other.ops, exits)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..builder import const_bits
 from ..core import Kernel, Param
 from ..dtypes import Space
+from ..extensions import cluster, used
+from . import tasks
 from .frame import Array
 from .machine import Machine, array_bytes, used_values
 from .memory import Memory
@@ -51,19 +53,38 @@ def run(
     InterpBudgetExceeded. A mistake of the kernel does not raise: it is in the report.
     """
     _check_launch(kernel, args, grid)
+    if tasks.needed(kernel):
+        options = replace(options, races=False)
     recorder = Recorder()
     memories, scalars = _bind(kernel, args, counts, options)
     total = math.prod(grid)
     used = used_values(kernel)
     machine = Machine(kernel, options, recorder, grid, memories, used)
-    step = _chunk_groups(kernel, options)
+    step = _chunk_groups(kernel, options, total)
+    machine.counts, machine.scalars = _arguments(kernel, memories, scalars)
     for first in range(0, total, step):
         machine.start(first, min(step, total - first), scalars)
     return recorder.report()
 
 
-def _chunk_groups(kernel: Kernel, options: InterpOptions) -> int:
-    """How many workgroups to run at once."""
+def _arguments(
+    kernel: Kernel, memories: dict[int, Memory], scalars: dict[int, Array]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Counts of buffers and values of integers by name, for expressions of `ir.abi`."""
+    named = list(zip(kernel.params, kernel.body.args, strict=True))
+    counts = {p.name: memories[v.id].count for p, v in named if p.is_memory}
+    whole = [(p, v) for p, v in named if not p.is_memory and p.dtype.is_int]
+    return counts, {p.name: int(scalars[v.id][0]) for p, v in whole}
+
+
+def _chunk_groups(kernel: Kernel, options: InterpOptions, total: int) -> int:
+    """How many workgroups to run at once: all that wait for each other, and of those whose
+    invocations do so otherwise than by barriers, one cluster."""
+    found = used(kernel)
+    if "grid_barrier" in found:
+        return max(1, total)
+    if tasks.needed(kernel):
+        return cluster(kernel)
     count = kernel.workgroup_count
     per_group = count * _VALUE_BYTES + 3 * array_bytes(kernel)
     return max(1, min(options.lanes // count, options.memory // per_group))

@@ -6,10 +6,24 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .. import extensions
 from ..core import Kernel, Op, Value, walk
 from ..dtypes import DType, Space, element_of
 from ..ops import ROWS
-from . import atomics, control, copies, debug, fragments, memory, nv, subgroups
+from . import (
+    atomics,
+    bulk,
+    control,
+    copies,
+    debug,
+    fragments,
+    mbarriers,
+    memory,
+    nv,
+    subgroups,
+    tasks,
+    warpgroups,
+)
 from .frame import Array, Exits, Frame, Merger
 from .races import LANE_BITS
 from .report import InterpOptions, ProblemKind, Recorder
@@ -42,7 +56,11 @@ class Machine:
         self.workgroup_count = kernel.workgroup_count
         self.subgroup = kernel.subgroup or options.subgroup
         self.subgroups = -(-self.workgroup_count // self.subgroup)
+        self.tasks_wait = tasks.needed(kernel)
         self.watch_races = options.races and self.workgroup_count > 1
+        self.cluster = extensions.cluster(kernel)
+        self.counts: dict[str, int] = {}  # elements of the buffers
+        self.scalars: dict[str, int] = {}
         self.epoch = 0
 
     def start(self, first: int, groups: int, arguments: dict[int, Array]) -> None:
@@ -55,10 +73,14 @@ class Machine:
         self.group, self.local = np.divmod(np.arange(self.size), self.workgroup_count)
         self._new_epochs(np.arange(groups))
         self.copies = copies.Copies(self.size)
+        self.mbarriers = mbarriers.State(np.zeros(self.size, np.int64))
+        self.tasks = tasks.Tasks(self)
+        self.named = np.zeros(groups * warpgroups.NAMED, np.int64)  # arrivals at named barriers
         frame = Frame(np.arange(self.size))
         frame.values.update(arguments)
         self.run(frame, self.kernel.body.ops, Exits())
         self.copies.finish(self.recorder)
+        self.mbarriers.finish(self.recorder)
         self.recorder.max_trips = max(self.recorder.max_trips, int(self.trips.max()))
 
     def run(self, frame: Frame, ops: Sequence[Op], exits: Exits) -> None:
@@ -234,6 +256,9 @@ HANDLERS: dict[str, Handler] = {
     **fragments.HANDLERS,
     **nv.HANDLERS,
     **copies.HANDLERS,
+    **mbarriers.HANDLERS,
+    **bulk.HANDLERS,
+    **warpgroups.HANDLERS,
     **dict.fromkeys(subgroups.KINDS, subgroups.run_subgroup),
     "count": _count,
     "alloc": _alloc,

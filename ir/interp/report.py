@@ -22,6 +22,8 @@ class ProblemKind(enum.StrEnum):
     MISALIGNED = "misaligned"
     PENDING_COPY = "pending-copy"
     LOOP_LIMIT = "loop-limit"
+    MBARRIER = "mbarrier"
+    ENDLESS_WAIT = "endless-wait"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from ..dtypes import (
     u64,
 )
 from . import functions as _functions  # noqa: F401  (fills the table)
+from . import nv
 from .decorator import DeviceFunction, KernelFunction, device, kernel
 from .diagnostics import Diagnostic
 from .surface import TABLE as _TABLE
@@ -52,7 +53,10 @@ from .surface import (
     vec,
 )
 
-_NAMES: dict[str, Any] = {**_TABLE, **_VECTORS}
+_NAMES: dict[str, Any] = {
+    **{name: f for name, f in _TABLE.items() if "." not in name},
+    **_VECTORS,
+}
 # Builtins of Python keep their names: abs, min, max, pow, round, print act in kernels as they are.
 globals().update(_NAMES)
 
@@ -87,6 +91,7 @@ __all__ = [
     "i64",
     "kernel",
     "may_alias",
+    "nv",
     "slot",
     "u8",
     "u16",

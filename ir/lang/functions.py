@@ -97,6 +97,12 @@ def barrier() -> Any:
 
 
 @intrinsic
+def grid_barrier() -> Any:
+    """Wait for all workgroups of the launch, which then has no more of them than the device holds
+    at once; orders accesses to buffers. Not on every target."""
+
+
+@intrinsic
 def fence(scope: Any = "workgroup", order: Any = "acq_rel") -> Any:
     """Order this invocation's accesses: scope workgroup|device, order acquire|release|acq_rel."""
 

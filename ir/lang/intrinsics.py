@@ -18,7 +18,7 @@ from ..dtypes import (
     u64,
     with_element,
 )
-from . import copies, fragments, literals, memory
+from . import copies, fragments, literals, memory, nv_handlers
 from .conversions import bitcast, convert
 from .elementwise import fold
 from .functions import ATOMICS, REDUCTIONS, python_name
@@ -239,6 +239,7 @@ HANDLERS: dict[str, Callable[..., Entry]] = {
     "subgroup_elect": _elect,
     **copies.HANDLERS,
     **fragments.HANDLERS,
+    **nv_handlers.HANDLERS,
     "workgroup_size": _workgroup_size,
     "subgroup_size": subgroup,
     "workgroup_array": memory.make_workgroup_array,

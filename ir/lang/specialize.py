@@ -56,7 +56,7 @@ def _trace(
     t.enter(Frame(0, function.name, function.source, scope.lookup, scope.names, function=function))
     for name, value in constexprs.items():
         t.state[(0, name)] = value
-    params = read_params(t, function)
+    params = t.params = read_params(t, function)
     subgroup = constexprs.get("SUBGROUP")
     if subgroup is not None and not (
         isinstance(subgroup, int) and 1 <= subgroup <= 128 and subgroup & (subgroup - 1) == 0

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ..builder import Builder
-from ..core import Attr, Loc, Op, Value
+from ..core import Attr, Loc, Op, Param, Value
 from ..dtypes import DType, MemType, Type, i32
 from ..ops import OpTypeError
 from . import literals
@@ -45,6 +45,14 @@ class TraceBuilder(Builder):
     def next_id(self) -> int:
         return self._next
 
+    def definition(self, value: Value) -> Op | None:
+        """The op of the open regions that gives a value."""
+        for ops in reversed(self._stack):
+            for op in reversed(ops):
+                if value in op.results:
+                    return op
+        return None
+
     def name_last(self, value: Value, hint: str) -> Value:
         """Give `value` a hint if the op that made it is among the last ones."""
         for n in range(len(self.ops) - 1, max(-1, len(self.ops) - 9), -1):
@@ -68,6 +76,7 @@ class Tracer:
         self.state: dict[Slot, Entry] = {}
         self.frames: list[Frame] = []
         self.frame: Frame  # the last of them
+        self.params: list[tuple[Param, Value]] = []  # of the kernel
         self.allocs: list[Op] = []
         self.shared_bytes = 0
         self.sites: dict[tuple[Loc | None, str], int] = {}

@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core import Kernel, Op, walk
-from ..dtypes import MemType, Space
+from ..dtypes import MemType, Space, Type, u64
+from ..ops.nv import ATOM_BYTES, MBARRIER_OPS
+from .effects import op_names
 
 ALIGN = 16  # of every array: what the widest access needs
 _WORTH = 1 << 10  # bytes below which sharing changes nothing
@@ -24,6 +26,7 @@ class Array:
     op: Op
     bytes: int
     at: int
+    align: int = ALIGN
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +42,32 @@ def place_arrays(kernel: Kernel) -> Block:
     """Where each workgroup array lies: one behind the other, unless sharing saves a kilobyte."""
     ops = [op for op in kernel.body.ops if op.name == "alloc" and _shared(op)]
     sizes = [_bytes(op) for op in ops]
+    tiles = _tiles(kernel)
+    aligns = [ATOM_BYTES if op.results[0].id in tiles else ALIGN for op in ops]
     plain, end = [], 0
-    for size in sizes:
-        plain.append(end)
-        end = _aligned(end + size)
-    total = plain[-1] + sizes[-1] if ops else 0
-    if len(ops) > 1:
+    for size, align in zip(sizes, aligns, strict=True):
+        plain.append(-(-end // align) * align)
+        end = plain[-1] + size
+    total = end
+    # What is under way between mbarriers is not seen here.
+    if len(ops) > 1 and not MBARRIER_OPS.intersection(op_names(kernel)):
         phases = _phases(kernel, ops)
         packed = _packed(sizes, phases)
         tight = max(at + size for at, size in zip(packed, sizes, strict=True))
         if total - tight >= _WORTH:
             return Block(tuple(map(Array, ops, sizes, packed)), tight, True)
-    return Block(tuple(map(Array, ops, sizes, plain)), total, False)
+    return Block(tuple(map(Array, ops, sizes, plain, aligns)), total, False)
+
+
+def _tiles(kernel: Kernel) -> frozenset[int]:
+    """The arrays that tensor copies and products by warpgroups use."""
+    names = ("nv_tensor_load", "nv_tensor_store", "nv_wgmma")
+    ops = [op for op in walk(kernel.body) if op.name in names]
+    return frozenset(v.id for op in ops for v in op.operands if not _is_mbarriers(v.type))
+
+
+def _is_mbarriers(t: Type) -> bool:
+    return isinstance(t, MemType) and t.element == u64
 
 
 def _shared(op: Op) -> bool:

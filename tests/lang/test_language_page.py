@@ -29,7 +29,7 @@ def test_the_tables_are_as_the_code_has_them() -> None:
 
 
 def test_a_call_on_the_page_is_of_something_that_is_there() -> None:
-    known = {*lang.__all__, *dir(builtins), "trace"}
+    known = {*dir(lang.nv), *lang.__all__, *dir(builtins), "trace"}
     assert set(re.findall(r"\b([a-z_]\w*)\(", CODE)) <= known
 
 

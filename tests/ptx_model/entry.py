@@ -11,12 +11,13 @@ from __future__ import annotations
 from gristmill.ir import abi
 from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import Access
+from gristmill.ir.extensions import gpu_layout
 
-from .retarget import Retargeted, size_of
+from .retarget import MAP, Retargeted, size_of
 from .table import NotModelledError
 
 _DESCRIBED = "{ ptr, i32, i32, i32, i32, i64, i64, ptr }"
-_BUFFER, _STATIC, _DYNAMIC, _FAULTS = range(4)
+_BUFFER, _STATIC, _DYNAMIC, _FAULTS, _COUNTER = range(5)
 
 
 def _string(name: str, text: str) -> str:
@@ -27,7 +28,7 @@ def _string(name: str, text: str) -> str:
 
 def _objects(kernel: Kernel, made: Retargeted) -> list[tuple[str, str]]:
     """Name and description of what the kernel may access, in the order of `Rewriter.objects`."""
-    layout = abi.gpu_layout(kernel.params, bool(kernel.sites))
+    layout = gpu_layout(kernel)
     found = []
     memory = zip(abi.memory_params(kernel.params), layout.pointers, layout.counts, strict=True)
     for param, at, count in memory:
@@ -38,6 +39,9 @@ def _objects(kernel: Kernel, made: Retargeted) -> list[tuple[str, str]]:
         row = f"i32 {_FAULTS}, i32 1, i32 4, i32 {len(kernel.sites)}"
         row = f"{row}, i64 {layout.faults}, i64 {layout.fault_base}, ptr null"
         found.append(("the fault bitmap", row))
+    if layout.barrier is not None:
+        row = f"i32 {_COUNTER}, i32 1, i32 4, i32 1, i64 {layout.barrier}, i64 0, ptr null"
+        found.append(("the counter of the grid", row))
     for array in made.arrays:
         kind = _STATIC if array.count else _DYNAMIC
         row = f"i32 {kind}, i32 1, i32 {array.element}, i32 {array.count}, i64 0, i64 0"
@@ -54,7 +58,7 @@ def entry_text(kernel: Kernel, made: Retargeted, dynamic: int) -> str:
         f"{_DESCRIBED} {{ ptr @model.object{n}, {row} }}" for n, (_, row) in enumerate(objects)
     )
     x, y, z = kernel.workgroup
-    size = abi.gpu_layout(kernel.params, bool(kernel.sites)).size
+    size = gpu_layout(kernel).size
     described = "{ ptr, ptr, ptr, [3 x i32], i32, i32, i32, ptr }"
     return "\n".join(
         [
@@ -76,18 +80,22 @@ def entry_text(kernel: Kernel, made: Retargeted, dynamic: int) -> str:
 
 def _offsets(kernel: Kernel, made: Retargeted) -> list[int]:
     """Where each parameter of the emitted function lies; it has to be where the ABI puts it."""
-    layout = abi.gpu_layout(kernel.params, bool(kernel.sites))
+    layout = gpu_layout(kernel)
     scalars = [p.dtype.bytes for p in abi.scalar_params(kernel.params)]
     wanted = [(at, 8) for at in layout.pointers]
     wanted += zip(layout.scalars, scalars, strict=True)
     wanted += [(at, 8) for at in layout.counts]
     if layout.faults is not None and layout.fault_base is not None:
         wanted += [(layout.faults, 8), (layout.fault_base, 4)]
+    if layout.barrier is not None:
+        wanted.append((layout.barrier, 8))
     wanted += [(layout.grid + 4 * n, 4) for n in range(3)]
+    wanted += [(at, abi.MAP_BYTES) for at in layout.maps]
     found, at = [], 0
     for type_, _ in made.params:
         size = size_of(type_)
-        at = -(-at // size) * size
+        unit = abi.MAP_ALIGN if type_ == MAP else size
+        at = -(-at // unit) * unit
         found.append((at, size))
         at += size
     if found != wanted:
@@ -99,6 +107,9 @@ def _unpack(kernel: Kernel, made: Retargeted) -> str:
     lines, arguments = [], []
     for n, (offset, (type_, _)) in enumerate(zip(_offsets(kernel, made), made.params, strict=True)):
         lines.append(f"  %p{n} = getelementptr i8, ptr %params, i64 {offset}")
+        if type_ == MAP:
+            arguments.append(f"ptr %p{n}")
+            continue
         lines.append(f"  %x{n} = load {type_}, ptr %p{n}, align 1")
         arguments.append(f"{type_} %x{n}")
     call = f"  call void @model.kernel({', '.join(arguments)})"

@@ -35,9 +35,11 @@ from gristmill.backends.ptx import shared
 from gristmill.backends.ptx.emit import find_arch, prepare, write
 from gristmill.ir import abi
 from gristmill.ir.core import Kernel
+from gristmill.ir.extensions import used
 from gristmill.runtime.launch import folded
 
 from .entry import entry_text
+from .maps import maps_of
 from .retarget import Rewriter
 
 LIMITS = (2**31 - 1, 65535, 65535)
@@ -92,7 +94,8 @@ def host_text(kernel: Kernel, arch: str, edit: Edit | None = None) -> str:
     text = write(kernel, find_arch(kernel.name, arch))
     text = edit(text) if edit else text
     dynamic = shared.dynamic_bytes(kernel)
-    made = Rewriter(len(abi.memory_params(kernel.params)), bool(kernel.sites), dynamic).run(text)
+    memory, counter = len(abi.memory_params(kernel.params)), "grid_barrier" in used(kernel)
+    made = Rewriter(memory, bool(kernel.sites), dynamic, counter).run(text)
     return f"{made.text}\n{entry_text(kernel, made, dynamic)}\n"
 
 
@@ -142,6 +145,7 @@ class Model:
         copies = [_aligned(a) for p, a in pairs if p.is_memory]
         scalars = [abi.scalar_bits(a, p.dtype) for p, a in pairs if not p.is_memory]
         faults = np.zeros((fault_base + len(kernel.sites)) // 32 + 1, np.uint32)
+        counter = np.zeros(1, np.uint32)
         packed = abi.gpu_bytes(
             params,
             bool(kernel.sites),
@@ -151,6 +155,8 @@ class Model:
             faults.ctypes.data,
             fault_base,
             grid,
+            counter.ctypes.data if "grid_barrier" in used(kernel) else None,
+            maps_of(kernel, pairs, copies),
         )
         if launched is None:
             fits = all(n <= most for n, most in zip(grid, LIMITS, strict=True))
@@ -174,7 +180,11 @@ class Model:
         three = ctypes.c_uint32 * 3
         functions().model_seed(seed)
         asked = self.dynamic if dynamic is None else dynamic
-        if self.entry(packed, three(*grid), three(*block), ctypes.c_uint32(asked)):
+        room = np.zeros(len(packed) + 64, np.uint8)  # tensor maps lie at multiples of 64
+        start = -room.ctypes.data % 64
+        room[start : start + len(packed)] = np.frombuffer(packed, np.uint8)
+        place = ctypes.c_void_p(room.ctypes.data + start)
+        if self.entry(place, three(*grid), three(*block), ctypes.c_uint32(asked)):
             raise ModelError(functions().model_error().decode())
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from .assembly import Assembly
 from .shims import Shims
 from .table import NotModelledError
 
 ANY = 0xFFFFFFFF  # an object that the model finds by the address
 LOAD, STORE, ATOMIC = range(3)
+MAP = "[128 x i8]"  # a tensor map, by value
 
 _NUMBERS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
 _SHARED = re.compile(
@@ -71,14 +73,19 @@ class Retargeted:
 class Rewriter:
     """One module. memory_params: how many pointers are buffers; dynamic: bytes of `@shared`."""
 
-    def __init__(self, memory_params: int, faults: bool, dynamic: int) -> None:
+    def __init__(
+        self, memory_params: int, faults: bool, dynamic: int, counter: bool = False
+    ) -> None:
         self.out = Retargeted()
         self.shims = Shims()
+        self.assembly = Assembly()
         self.dynamic = dynamic
         self.bases: dict[str, str] = {}  # pointers and what they point into
         self.objects = {f"%buffer{n}": n for n in range(memory_params)}
         if faults:
             self.objects["%faults"] = memory_params
+        if counter:
+            self.objects["%grid_counter"] = len(self.objects)
         self.private: dict[str, int] = {}  # stack slots and their bytes
         self.lines: list[str] = []
 
@@ -88,7 +95,7 @@ class Rewriter:
         text = re.sub(r"addrspacecast ptr (\S+) to ptr", r"bitcast ptr \1 to ptr", text)
         for line in text.splitlines():
             self._line(line)
-        self.out.text = "\n".join([*self.lines, *self.shims.text()])
+        self.out.text = "\n".join([*self.lines, *self.shims.text(), *self.assembly.text()])
         return self.out
 
     def _line(self, line: str) -> None:
@@ -117,9 +124,11 @@ class Rewriter:
         if found is None:
             raise NotModelledError(f"not the head of a kernel: {line}")
         self.out.entry, params, attributes = found.groups()
+        params = re.sub(r"byval\(\[(\d+ x i8)\]\) align \d+ \"nvvm.grid_constant\"", "", params)
         for param in params.split(", "):
             words = param.split()
-            self.out.params.append((words[0], words[-1]))
+            is_map = words[-1].startswith("%map")
+            self.out.params.append((MAP if is_map else words[0], words[-1]))
         return f"define internal void @model.kernel({params}) noinline {attributes}{{"
 
     def _note_pointers(self, line: str) -> None:
@@ -161,7 +170,7 @@ class Rewriter:
 
     def _calls(self, line: str) -> str:
         if " asm " in line:
-            raise NotModelledError(f"inline assembly: {line.strip()}")
+            return self.assembly.rewritten(line, self.site(line))
         if found := _RANGE.search(line):
             return self._register(*found.groups())
         found = _CALL.search(line)

@@ -57,23 +57,35 @@ NVVM: dict[str, Row] = {
     "cp.async.commit.group": WAIT,
     "cp.async.wait.{group,all}": WAIT,
     "f2tf32.rna": PURE,
+    "mbarrier.init.shared": BLOCK,
+    "mbarrier.arrive{,.expect.tx}.scope.cta.space.cta": BLOCK,
+    "mbarrier.try.wait.parity.scope.cta.space.cta": BLOCK,
+    "fence.mbarrier_init.release.cluster": WAIT,
+    "fence.proxy.async.shared_cta": WAIT,
+    "cp.async.bulk.global.to.shared.cluster": BLOCK,
+    "cp.async.bulk.shared.cta.to.global": WAIT,
+    "cp.async.bulk.tensor.g2s.tile.{1,2,3,4,5}d": BLOCK,
+    "cp.async.bulk.tensor.s2g.tile.{1,2,3,4,5}d": WAIT,
+    "cp.async.bulk.commit.group": WAIT,
+    "cp.async.bulk.wait.group{,.read}": WAIT,
+    "wgmma.{fence,commit_group}.sync.aligned": BLOCK,
+    "wgmma.wait_group.sync.aligned": BLOCK,
+    "setmaxnreg.{inc,dec}.sync.aligned.u32": BLOCK,
+    "barrier.cta.sync.aligned.count": BLOCK,
+    "read.ptx.sreg.cluster.ctarank": PURE,
+    "barrier.cluster.{arrive,wait}.aligned": BLOCK,
+    "griddepcontrol.{wait,launch.dependents}": WAIT,
 }
 
 # Modelled before an emitter uses it.
 AHEAD: dict[str, Row] = {
     "mma.m16n8k32.row.col.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32": WARP,
     "stmatrix.sync.aligned.m8n8.{x1,x2,x4}{,.trans}.b16.p3": WARP,
-    "mbarrier.{init,inval}.shared": BLOCK,
-    "mbarrier.arrive{,.expect.tx}.scope.cta.space.cta": BLOCK,
-    "mbarrier.try.wait.parity.scope.cta.space.cta": BLOCK,
-    "cp.async.bulk.global.to.shared.cta": BLOCK,
-    "fence.proxy.async.shared_cta": WAIT,
-    "fence.mbarrier_init.release.cluster": WAIT,
+    "mbarrier.inval.shared": BLOCK,
     "elect.sync": WARP,
     "bar.warp.sync": BLOCK,
     "read.ptx.sreg.ntid.{x,y,z}": PURE,
     "read.ptx.sreg.laneid": PURE,
-    "barrier.cta.sync.aligned.count": BLOCK,
 }
 
 # Intrinsics of any target which the host's code generator gets wrong.

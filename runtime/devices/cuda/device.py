@@ -17,6 +17,7 @@ from ...memory import Buffer
 from .api import Api
 from .context import Context, HasContext, current
 from .dlpack import CUDA
+from .extended import FACTS, ExtendedCode
 from .faultmap import FaultMap
 from .graph import CudaRecording
 from .interop import Shared
@@ -46,6 +47,7 @@ class CudaDevice(HasContext, Device):
             raise
         self._total = self.capabilities.limits.buffer_bytes
         self._codes: list[Code] = []
+        self._counter: CudaMemory | None = None
         self._recordings: set[CudaRecording] = set()
         self._shared = Shared(self)
 
@@ -96,9 +98,24 @@ class CudaDevice(HasContext, Device):
         if artifact.manifest.sites:
             self._map.prepare()
         grid = self.capabilities.limits.grid
-        code = Code(self.api, artifact.manifest, blob, str(artifact.file), grid)
+        where, manifest = str(artifact.file), artifact.manifest
+        if any(name in manifest.facts for name in FACTS):
+            several = int(self.capabilities.facts["multiprocessors"])
+            code: Code = ExtendedCode(
+                self.api, manifest, blob, where, grid, several, self._grid_counter
+            )
+        else:
+            code = Code(self.api, manifest, blob, where, grid)
         self._codes.append(code)
         return code
+
+    def _grid_counter(self) -> int:
+        """The word that barriers of the grid count in; each launch leaves it as it must be."""
+        if self._counter is None:
+            self._counter = self._heap.allocate(4, self.name)
+            self.api.call("cuMemsetD32Async", self._counter.address, 0, 1, self._queue.stream)
+            self._queue.busy = True
+        return self._counter.address
 
     def _submit(self, command: Command) -> None:
         code: Code = command.kernel.code

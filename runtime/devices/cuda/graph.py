@@ -74,6 +74,7 @@ class CudaRecording:
     def _build(self, timed: bool) -> None:
         before, hazards = [], Dependencies()
         order: list[Any] = []
+        waiting: list[int] = []  # the last launch whose workgroups wait for each other
         open_ends: dict[int, None] = {}  # launches that none follows, oldest first
         if timed:
             before = [self._event_node([])]
@@ -84,6 +85,14 @@ class CudaRecording:
             follows = [] if timed else hazards.of(command.bindings)
             for other in follows:
                 open_ends.pop(other, None)
+            code = command.kernel.code
+            if code.cooperative:
+                # They share a counter, and two of them could each hold half of the device.
+                for other in waiting if not timed else ():
+                    if other not in follows:
+                        follows.append(other)
+                        open_ends.pop(other, None)
+                waiting = [len(order)]
             if len(open_ends) >= ABREAST:
                 oldest = next(iter(open_ends))
                 del open_ends[oldest]
@@ -94,6 +103,7 @@ class CudaRecording:
             node = self._api.call(
                 "cuGraphAddKernelNode", self._graph, after or None, len(after), params
             )
+            code.finish_node(node)
             self._nodes[n] = node
             order.append(node)
             if timed:

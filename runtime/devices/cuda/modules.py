@@ -31,15 +31,17 @@ _NOT_FOR_THIS = {
 }
 
 
-def parameter_format(params: Sequence[Param], faults: bool) -> str:
-    """`ir.abi.gpu_layout` as a struct format: pointers, scalars, counts, with fault sites the
-    bitmap's address and the fault base, then the grid."""
-    layout = gpu_layout(params, faults)
+def parameter_format(params: Sequence[Param], faults: bool, barrier: bool = False) -> str:
+    """`ir.abi.gpu_layout` as a struct format, without tensor maps: pointers, scalars, counts, with
+    fault sites the bitmap's address and the fault base, the counter of a barrier, the grid."""
+    layout = gpu_layout(params, faults, barrier)
     fields = [(at, "Q") for at in (*layout.pointers, *layout.counts)]
     for at, param in zip(layout.scalars, scalar_params(params), strict=True):
         fields.append((at, _CODES[param.dtype.bytes]))
     if layout.faults is not None and layout.fault_base is not None:
         fields += [(layout.faults, "Q"), (layout.fault_base, "I")]
+    if layout.barrier is not None:
+        fields.append((layout.barrier, "Q"))
     fields += [(layout.grid + 4 * n, "I") for n in range(3)]
     text, end = "<", 0
     for at, code in sorted(fields):
@@ -49,11 +51,13 @@ def parameter_format(params: Sequence[Param], faults: bool) -> str:
 
 
 class Code:
-    """A kernel of a loaded module.
+    """A kernel of a loaded module. cooperative: its workgroups wait for each other.
 
     Its parameter block is filled for a launch and copied by the driver during the call, so one
     block serves all launches; the device's lock is held.
     """
+
+    cooperative = False
 
     def __init__(self, api: Api, manifest: Manifest, blob: bytes, where: str, limits: Grid) -> None:
         self.manifest, self._api, self._limits = manifest, api, limits
@@ -160,6 +164,9 @@ class Code:
         params.sharedMemBytes = self.shared
         params.kernelParams = self.parameters
         return params
+
+    def finish_node(self, node: Any) -> None:
+        """Say of a node of a graph what its parameters cannot."""
 
     def close(self) -> None:
         """No launch is pending."""

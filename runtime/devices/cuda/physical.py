@@ -63,6 +63,20 @@ def capability(api: Api, device: Any) -> tuple[int, int]:
     )
 
 
+def features(major: int, minor: int, cooperative: bool) -> frozenset[str]:
+    """What a device of this compute capability has."""
+    found = {*_FEATURES, "nv_roles"}
+    if (major, minor) >= (8, 0):
+        found.add("bf16")
+    if major >= 9:
+        found |= {"nv_async", "nv_cluster", "nv_dependent_launch"}
+    if (major, minor) == (9, 0):
+        found.add("nv_warpgroup")
+    if cooperative:
+        found.add("grid_barrier")
+    return frozenset(found)
+
+
 def capabilities(api: Api, device: Any, spec: str) -> Capabilities:
     """The device as selection and planning see it."""
 
@@ -87,7 +101,7 @@ def capabilities(api: Api, device: Any, spec: str) -> Capabilities:
         driver=f"NVIDIA driver of CUDA {release(api.version)}",
         targets=targets((major, minor)),
         limits=limits,
-        features=frozenset((*_FEATURES, "bf16") if (major, minor) >= (8, 0) else _FEATURES),
+        features=features(major, minor, bool(get("COOPERATIVE_LAUNCH"))),
         subgroup_sizes=(get("WARP_SIZE"),),
         offset_alignment=GRANULE,
         unified_memory=bool(get("INTEGRATED")),

@@ -74,6 +74,7 @@ static void begin(void) {
   kernel->run(parameters);
   now->state = DONE, done_count++;
   if (now->pending) fail(0, "left with asynchronous copies that it has not waited for");
+  if (bulk_pending(now->linear)) fail(0, "left with bulk copies that it has not waited for");
   pass();
   __builtin_unreachable();
 }
@@ -91,7 +92,7 @@ void start_block(const void *params) {
       mprotect(t->stack, 4096, PROT_NONE);
       t->stack = (char *)t->stack + 4096;
     }
-    forget_copies(t);
+    forget_copies(t), forget_bulk(n);
     *t = (Thread){.stack = t->stack, .linear = n};
     t->tid[0] = n % block_size[0], t->tid[1] = n / block_size[0] % block_size[1];
     t->tid[2] = n / block_size[0] / block_size[1];
@@ -160,6 +161,7 @@ static Thread *next(void) {
 void pass(void) {
   Thread *me = now;
   if (done_count == thread_count) change(&me->context, outside);
+  if (!ready_count) deliver_bulks(); /* what they wait for may be on its way */
   if (!ready_count) deadlock();
   now = next();
   if (now != me) change(&me->context, now->context);

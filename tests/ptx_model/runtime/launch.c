@@ -33,12 +33,16 @@ static uint64_t step_through(uint64_t total) {
   }
 }
 
+static uint64_t only = ~0ull; /* the one workgroup that this process runs; all of them */
+API void model_only(uint64_t group) { only = group; }
+
 static int run_grid(const void *params) {
   uint64_t x = grid_size[0], y = grid_size[1], total = x * y * grid_size[2];
   uint64_t step = step_through(total), at = draw() % total;
   for (uint64_t n = 0; n < total; n++, at = (at + step) % total) {
     block_id[0] = (uint32_t)(at % x), block_id[1] = (uint32_t)(at / x % y);
     block_id[2] = (uint32_t)(at / x / y);
+    if (only != ~0ull && at != only) continue;
     spoil_shared();
     start_block(params);
     if (!run_block()) return 0;

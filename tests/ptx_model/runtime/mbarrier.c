@@ -1,7 +1,8 @@
 /* Barriers that lie in workgroup memory, and bulk copies that tell them of their bytes.
 
    A phase is over when all arrivals and all bytes that were announced have come. A bulk copy is
-   done when somebody begins to wait for its barrier; until then its destination holds a pattern.
+   done when somebody begins to wait for its barrier, or when nobody else can go on; until then its
+   destination holds a pattern.
 
    Such a kernel orders its accesses otherwise than by barriers of the whole block, which is what
    the watch for races knows: it ends with the first of these barriers. */
@@ -10,12 +11,15 @@
 
 #define MOST 64
 typedef struct { const char *at; uint32_t count, pending, phase; int64_t bytes; } Barrier;
-typedef struct { char *to; const char *from; uint32_t bytes, barrier; } Bulk;
+typedef struct { char *to, *data; uint32_t bytes, barrier; } Bulk; /* data: what it brings */
 static Barrier barriers[MOST];
 static Bulk bulks[MOST];
 static uint32_t barrier_count, bulk_count;
 
-void forget_mbarriers(void) { barrier_count = bulk_count = 0; }
+void forget_mbarriers(void) {
+  while (bulk_count) free(bulks[--bulk_count].data);
+  barrier_count = 0;
+}
 
 static Barrier *find(const char *at, uint32_t site) {
   touch(at, ANY_OBJECT, 8, 8, ATOMIC, site);
@@ -58,19 +62,27 @@ API uint64_t nv_mbarrier_arrive_expect_tx_scope_cta_space_cta(uint32_t site, con
   return arrived(find(at, site), site, 1, bytes);
 }
 
+static void deliver(Barrier *b) {
+  uint32_t number = (uint32_t)(b - barriers);
+  for (uint32_t n = 0; n < bulk_count; n++) {
+    if (bulks[n].barrier != number) continue;
+    memcpy(bulks[n].to, bulks[n].data, bulks[n].bytes);
+    b->bytes -= bulks[n].bytes;
+    free(bulks[n].data);
+    bulks[n--] = bulks[--bulk_count];
+  }
+  settle(b);
+}
+void deliver_bulks(void) {
+  for (uint32_t n = 0; n < barrier_count; n++) deliver(&barriers[n]);
+}
+
 /* It may suspend the thread until the phase is over, and does: who waits for ever is found so. */
 API uint32_t nv_mbarrier_try_wait_parity_scope_cta_space_cta(uint32_t site, const char *at,
                                                              uint32_t parity) {
   Barrier *b = find(at, site);
   if (b->phase != (parity & 1)) return 1;
-  uint32_t number = (uint32_t)(b - barriers);
-  for (uint32_t n = 0; n < bulk_count; n++) {
-    if (bulks[n].barrier != number) continue;
-    memcpy(bulks[n].to, bulks[n].from, bulks[n].bytes);
-    b->bytes -= bulks[n].bytes;
-    bulks[n--] = bulks[--bulk_count];
-  }
-  settle(b);
+  deliver(b);
   if (b->phase != (parity & 1)) return 1;
   now->state = AT_BARRIER, now->site = site, now->barrier = ~0u, now->given = b;
   pass();
@@ -78,15 +90,11 @@ API uint32_t nv_mbarrier_try_wait_parity_scope_cta_space_cta(uint32_t site, cons
   return 1;
 }
 
-API void nv_cp_async_bulk_global_to_shared_cta(uint32_t site, char *to, const char *at,
-                                               const char *from, uint32_t bytes, uint64_t hint,
-                                               uint8_t hinted) {
-  (void)hint, (void)hinted;
-  Barrier *b = find(at, site);
-  if (bytes % 16) fail(site, "a bulk copy of %u bytes: no multiple of 16", bytes);
+/* A copy of `data`, which is given away, begins. */
+void begin_bulk(uint32_t site, char *to, const char *barrier, char *data, uint32_t bytes) {
+  Barrier *b = find(barrier, site);
   if (bulk_count == MOST) fail(site, "more than %d bulk copies at once", MOST);
-  touch(to, ANY_OBJECT, bytes, 16, STORE, site), touch(from, ANY_OBJECT, bytes, 16, LOAD, site);
-  bulks[bulk_count++] = (Bulk){to, from, bytes, (uint32_t)(b - barriers)};
+  bulks[bulk_count++] = (Bulk){to, data, bytes, (uint32_t)(b - barriers)};
   memset(to, draw() & 1 ? 0xFF : 0x5A, bytes);
 }
 

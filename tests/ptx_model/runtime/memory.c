@@ -91,12 +91,13 @@ void open_objects(const void *params, uint32_t dynamic) {
     o->bytes = (size_t)d->count * d->element;
     if (d->kind == BUFFER) o->bytes = word(params, d->count_at, 8) * d->element;
     if (d->kind == DYNAMIC_SHARED) o->bytes = dynamic;
+    if (d->kind == COUNTER) o->bytes = 4;
     if (d->kind == BUFFER && o->base % 16) fail(0, "buffer %s is no multiple of 16", o->name);
     if (d->kind == FAULTS) { /* only the words with bits of this kernel */
       uint64_t base = word(params, d->count_at, 4), last = base + d->count - 1;
       o->base += base / 32 * 4, o->bytes = (last / 32 - base / 32 + 1) * 4;
     }
-    if (d->kind != FAULTS && o->writable && thread_count > 1)
+    if (d->kind != FAULTS && d->kind != COUNTER && o->writable && thread_count > 1)
       o->cells = calloc(o->bytes / o->element + 1, sizeof *o->cells);
   }
 }

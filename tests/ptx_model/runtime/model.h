@@ -17,7 +17,7 @@
 #define MOST_OBJECTS 256
 
 /* How a module describes itself; `entry.py` writes these as LLVM constants. */
-enum { BUFFER, STATIC_SHARED, DYNAMIC_SHARED, FAULTS };
+enum { BUFFER, STATIC_SHARED, DYNAMIC_SHARED, FAULTS, COUNTER };
 typedef struct {
   const char *name;
   uint32_t kind, writable, element, count; /* count: elements of an array, fault sites */
@@ -76,6 +76,10 @@ void fail(uint32_t site, const char *format, ...)
 void clear_barriers(void);
 void forget_copies(Thread *t); /* async.c */
 void forget_mbarriers(void);   /* mbarrier.c */
+void begin_bulk(uint32_t site, char *to, const char *barrier, char *data, uint32_t bytes);
+void deliver_bulks(void);
+void forget_bulk(uint32_t thread); /* bulk.c */
+int bulk_pending(uint32_t thread);
 void meet(uint32_t site, uint32_t mask, void *given, void (*work)(void **given, uint32_t mask));
 
 /* memory.c */

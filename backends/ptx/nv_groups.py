@@ -1,0 +1,110 @@
+"""Barriers of a grid, of clusters and of some subgroups; roles; registers; dependent launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.core import Kernel, Op, walk
+from ...ir.dtypes import i32
+from .ids import linear_id
+from .lowering import GLOBAL, Lowering
+
+_REGISTERS = 65536  # of a multiprocessor
+_MOST = 255  # of a thread
+_ROLES = frozenset(("nv_role", "nv_warpgroup"))
+_EVERYONE = ("i32", "-1")
+
+
+def start_registers(kernel: Kernel) -> int:
+    """Registers that a thread begins with where one workgroup has a multiprocessor for itself."""
+    return min(_MOST, _REGISTERS // kernel.workgroup_count) // 8 * 8
+
+
+def find_warp(x: Lowering) -> None:
+    """Define the number of the warp, if the kernel has roles. Through a shuffle, so that the
+    assembler knows it to be the same for all lanes; all of them are here still."""
+    if any(op.name in _ROLES for op in walk(x.kernel.body)):
+        own = x.f.value(f"lshr i32 {linear_id(x)}, 5")
+        name = "llvm.nvvm.shfl.sync.idx.i32"
+        x.warp = x.f.call(name, "i32", _EVERYONE, ("i32", own), ("i32", "0"), ("i32", "31"))
+
+
+def emit_role(x: Lowering, op: Op) -> None:
+    f, first, count = x.f, op.attr("first"), op.attr("count")
+    away = f.value(f"sub i32 {x.warp}, {first}") if first else x.warp
+    x.set(op.result, [f.value(f"icmp ult i32 {away}, {count}")])
+
+
+def emit_warpgroup(x: Lowering, op: Op) -> None:
+    x.set(op.result, [x.as_index(x.f.value(f"lshr i32 {x.warp}, 2"))])
+
+
+def emit_named_barrier(x: Lowering, op: Op) -> None:
+    name = "llvm.nvvm.barrier.cta.sync.aligned.count"
+    t, text = x.type_of(op.operands[0]), x.scalar(op.operands[0])
+    number = x.arith.converter.convert(text, t, i32)
+    x.f.call(name, "void", ("i32", number), ("i32", str(op.attr("count"))))
+
+
+def emit_set_max_registers(x: Lowering, op: Op) -> None:
+    count = int(op.attr("count"))  # type: ignore[arg-type]
+    word = "inc" if count > start_registers(x.kernel) else "dec"
+    x.f.call(f"llvm.nvvm.setmaxnreg.{word}.sync.aligned.u32", "void", ("i32", str(count)))
+
+
+def emit_grid_barrier(x: Lowering, op: Op) -> None:
+    """One counter for all barriers of all launches, one after the other. The first workgroup adds
+    2**31 less than the number of the others, each of those adds one: together that turns the
+    highest bit, which all wait for, and leaves the rest as it was."""
+    f, (gx, gy, gz) = x.f, x.grid
+    every = "llvm.nvvm.barrier.cta.sync.aligned.all"
+    f.call(every, "void", ("i32", "0"))
+    one, again, over, done = (f.label(w) for w in ("arrive", "await", "over", "together"))
+    f.branch_if(f.value(f"icmp eq i32 {linear_id(x)}, 0"), one, done)
+    f.block(one)
+    where = "0"
+    for axis, most in zip("xyz", (2**31 - 1, 65535, 65535), strict=True):
+        where = f.value(f"or i32 {where}, {x.special(f'ctaid.{axis}', 0, most)}")
+    total = f.value(f"mul i32 {f.value(f'mul i32 {gx}, {gy}')}, {gz}")
+    rest = f.value(f"sub i32 {-(2**31) + 1}, {total}")
+    first = f.value(f"icmp eq i32 {where}, 0")
+    added = f.value(f"select i1 {first}, i32 {rest}, i32 1")
+    f.do('fence syncscope("device") acq_rel')
+    counter = f"{GLOBAL} {x.grid_counter}"
+    before = f.value(f'atomicrmw add {counter}, i32 {added} syncscope("device") monotonic')
+    f.block(again)
+    now = f.value(f'load atomic i32, {counter} syncscope("device") monotonic, align 4')
+    turned = f.value(f"icmp slt i32 {f.value(f'xor i32 {before}, {now}')}, 0")
+    f.branch_if(turned, over, again)
+    f.block(over)
+    f.do('fence syncscope("device") acq_rel')
+    f.branch(done)
+    f.block(done)
+    f.call(every, "void", ("i32", "0"))
+
+
+def emit_cluster_rank(x: Lowering, op: Op) -> None:
+    from ...ir.extensions import cluster
+
+    x.set(op.result, [x.as_index(x.special("cluster.ctarank", 0, cluster(x.kernel)))])
+
+
+def _calls(*names: str) -> Callable[[Lowering, Op], None]:
+    def emit(x: Lowering, op: Op) -> None:
+        for name in names:
+            x.f.call(f"llvm.nvvm.{name}", "void")
+
+    return emit
+
+
+EMIT: dict[str, Callable[[Lowering, Op], None]] = {
+    "grid_barrier": emit_grid_barrier,
+    "nv_role": emit_role,
+    "nv_warpgroup": emit_warpgroup,
+    "nv_named_barrier": emit_named_barrier,
+    "nv_set_max_registers": emit_set_max_registers,
+    "nv_cluster_rank": emit_cluster_rank,
+    "nv_cluster_barrier": _calls("barrier.cluster.arrive.aligned", "barrier.cluster.wait.aligned"),
+    "nv_wait_for_previous": _calls("griddepcontrol.wait"),
+    "nv_launch_next": _calls("griddepcontrol.launch.dependents"),
+}

@@ -1,0 +1,134 @@
+"""Products by warpgroups: wgmma, as inline assembly, for LLVM has no intrinsic of it.
+
+The registers of a sum are tied: an instruction takes them and gives them back. A product is one
+statement of all its steps, so that nothing comes between them.
+
+A tile is described by 64 bits: its address, the distances between its parts, and its swizzle. Rows
+along the depth: eight rows of 128 bytes are 1024 apart. Rows along the columns of b: a tile of 64
+columns has a row of 128 bytes for each step along the depth, eight of them are 1024 apart, and the
+next 64 columns lie a whole tile further on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.core import Op, Value
+from ...ir.dtypes import element_of
+from ...ir.ops.nv import STEP_BYTES
+from .lowering import SHARED, Lowering
+from .memory import place
+
+_SWIZZLE_128 = 1 << 62
+_NAMES = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "i8": "s8", "u8": "u8"}
+_UNIT = 16  # bytes, in a description
+_ROW = 128
+
+
+def _description(x: Lowering, memory: Value, index: Value, leading: int) -> str:
+    """leading: bytes between the parts of a tile with rows along its columns."""
+    f = x.f
+    pointer = place(x, x.memory[memory.id], index)
+    address = f.value(f"ptrtoint {SHARED} {pointer} to i64")
+    low = f.value(f"and i64 {f.value(f'lshr i64 {address}, 4')}, {0x3FFF}")
+    rest = _SWIZZLE_128 | 8 * _ROW // _UNIT << 32 | leading // _UNIT << 16
+    return f.value(f"or i64 {low}, {rest}")
+
+
+def emit_wgmma(x: Lowering, op: Op) -> None:
+    element = str(op.attr("element"))
+    columns, depth = int(op.attr("columns")), int(op.attr("depth"))  # type: ignore[arg-type]
+    transposed, registers = bool(op.attr("transposed")), bool(op.attr("registers"))
+    width = {"f16": 2, "bf16": 2, "f32": 4}.get(element, 1)
+    steps = depth * width // STEP_BYTES
+    deep = depth // steps
+    inputs: list[tuple[str, str, str]] = []  # constraint, type, value
+    lefts: list[list[int]] = []  # of each step: numbers of its inputs
+    first = 2
+    if registers:
+        first = 4 * steps
+        for step in range(steps):
+            lefts.append(list(range(4 * step, 4 * step + 4)))
+        inputs += [("r", "i32", x.scalar(v)) for v in op.operands[:first]]
+    else:
+        start = _description(x, op.operands[0], op.operands[1], _UNIT)
+        for step in range(steps):
+            lefts.append([len(inputs)])
+            inputs.append(("l", "i64", _moved(x, start, step * STEP_BYTES)))
+    leading = depth * _ROW if transposed else _UNIT
+    start = _description(x, op.operands[first], op.operands[first + 1], leading)
+    rights = []
+    for step in range(steps):
+        rights.append(len(inputs))
+        away = step * deep * _ROW if transposed else step * STEP_BYTES
+        inputs.append(("l", "i64", _moved(x, start, away)))
+    sums = op.operands[first + 2 :]
+    t = "float" if element_of(sums[0].type).is_float else "i32"
+    count, name = len(sums), _NAMES[element]
+    total = "{" + ", ".join(f"${n}" for n in range(count)) + "}"
+    kind = f"m64n{columns}k{deep}.{'f32' if t == 'float' else 's32'}.{name}.{name}"
+    tail = ", 1"  # add to the sum
+    if t == "float":
+        tail += ", 1, 1"  # neither operand negated
+        if width == 2:
+            tail += f", {int(transposed)}" if registers else f", 0, {int(transposed)}"
+    lines = []
+    for left, right in zip(lefts, rights, strict=True):
+        a = ", ".join(f"${count + n}" for n in left)
+        a = f"{{{a}}}" if registers else a
+        lines.append(f"wgmma.mma_async.sync.aligned.{kind} {total}, {a}, ${count + right}{tail};")
+    _tied(x, op, " ".join(lines), t, [x.scalar(v) for v in sums], inputs)
+
+
+def _moved(x: Lowering, description: str, away: int) -> str:
+    return x.f.value(f"add i64 {description}, {away // _UNIT}") if away else description
+
+
+def _tied(
+    x: Lowering,
+    op: Op,
+    text: str,
+    t: str,
+    sums: list[str],
+    inputs: list[tuple[str, str, str]],
+) -> None:
+    """Assembly that takes and gives the registers of a sum."""
+    f, count = x.f, len(sums)
+    letter = "f" if t == "float" else "r"
+    constraints = [f"={letter}"] * count + [c for c, _, _ in inputs] + list(map(str, range(count)))
+    constraints.append("~{memory}")
+    arguments = [f"{ty} {v}" for _, ty, v in inputs] + [f"{t} {v}" for v in sums]
+    group = "{ " + ", ".join([t] * count) + " }"
+    done = f.value(
+        f'call {group} asm sideeffect "{text}", "{",".join(constraints)}"'
+        f"({', '.join(arguments)}) convergent"
+    )
+    for n, value in enumerate(op.results):
+        x.set(value, [f.value(f"extractvalue {group} {done}, {n}")])
+
+
+def emit_fence(x: Lowering, op: Op) -> None:
+    x.f.call("llvm.nvvm.wgmma.fence.sync.aligned", "void")
+
+
+def emit_commit(x: Lowering, op: Op) -> None:
+    x.f.call("llvm.nvvm.wgmma.commit_group.sync.aligned", "void")
+
+
+def emit_wait(x: Lowering, op: Op) -> None:
+    """With registers, tied: what reads them stays behind the wait."""
+    if not op.operands:
+        number = ("i64", str(op.attr("pending")))
+        x.f.call("llvm.nvvm.wgmma.wait_group.sync.aligned", "void", number)
+        return
+    t = "float" if element_of(op.operands[0].type).is_float else "i32"
+    text = f"wgmma.wait_group.sync.aligned {op.attr('pending')};"
+    _tied(x, op, text, t, [x.scalar(v) for v in op.operands], [])
+
+
+EMIT: dict[str, Callable[[Lowering, Op], None]] = {
+    "nv_wgmma": emit_wgmma,
+    "nv_wgmma_fence": emit_fence,
+    "nv_wgmma_commit": emit_commit,
+    "nv_wgmma_wait": emit_wait,
+}

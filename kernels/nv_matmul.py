@@ -1,0 +1,225 @@
+"""Matrix product on Hopper: tensor copies fill a ring of tiles, warpgroups multiply them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import (
+    DType,
+    Function,
+    Read,
+    Write,
+    barrier,
+    ceil_div,
+    convert,
+    device,
+    f16,
+    f32,
+    group_id,
+    i32,
+    kernel,
+    local_linear_id,
+    num_groups,
+    nv,
+    registers,
+    static_assert,
+    static_range,
+    store_vector,
+    vec,
+    workgroup_array,
+)
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    gamma,
+    least,
+    normal,
+    u,
+)
+from .matmul import identity, relu  # noqa: F401 (specializations name it)
+
+
+@device
+def place_of(number, high, wide, GROUP):
+    """Row and column of a tile: GROUP rows of tiles go along together, so that what one of them
+    copies is in the cache when its neighbours do."""
+    across = GROUP * wide
+    first = number // across * GROUP
+    tall = min(high - first, GROUP)
+    rest = number % across
+    return first + rest % tall, rest // tall
+
+
+@device
+def fill(a, b, tile_a, tile_b, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP, B_ROWS):
+    """One invocation fills the ring, for one tile of c after the other."""
+    rows = 64 * CONSUMERS
+    high = ceil_div(m, rows)
+    wide = ceil_div(n, BN)
+    map_a = nv.tensor_map(a, (m, k), (rows, 64))
+    map_b = nv.tensor_map(b, (k, n), (64, 64)) if B_ROWS else nv.tensor_map(b, (n, k), (BN, 64))
+    stage = i32(0)
+    turn = i32(0)
+    for number in range(group_id(0), high * wide, num_groups(0)):
+        row, column = place_of(number, high, wide, GROUP)
+        for step in range(ceil_div(k, 64)):
+            nv.wait(free, stage, turn ^ 1)
+            nv.expect(full, stage, (rows + BN) * 128)
+            nv.tensor_load(map_a, (row * rows, step * 64), tile_a, (stage, 0, 0), full, stage)
+            if B_ROWS:
+                for part in static_range(BN // 64):
+                    at = (step * 64, column * BN + part * 64)
+                    nv.tensor_load(map_b, at, tile_b, (stage, part * 64, 0), full, stage)
+            else:
+                nv.tensor_load(map_b, (column * BN, step * 64), tile_b, (stage, 0, 0), full, stage)
+            stage += 1
+            if stage == STAGES:
+                stage = i32(0)
+                turn ^= 1
+
+
+@device
+def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP, B_ROWS,
+             EPILOGUE):  # fmt: skip
+    """A warpgroup makes 64 rows of each tile of c."""
+    rows = 64 * CONSUMERS
+    high = ceil_div(m, rows)
+    wide = ceil_div(n, BN)
+    map_c = nv.tensor_map(c, (m, n), (64, 64))
+    own = i32(nv.warpgroup()) - 1
+    first = local_linear_id() % 128 == 0
+    leads = local_linear_id() % 32 == 0
+    line = nv.wgmma_row(0)
+    inner = nv.wgmma_column(0)
+    stage = i32(0)
+    turn = i32(0)
+    flip = i32(0)  # which of the two places for 64 columns on their way to c
+    for number in range(group_id(0), high * wide, num_groups(0)):
+        row, column = place_of(number, high, wide, GROUP)
+        total = registers(f32, BN // 2)
+        before = i32(0)
+        steps = ceil_div(k, 64)
+        for step in range(steps):
+            nv.wait(full, stage, turn)
+            nv.wgmma_fence()
+            nv.wgmma(total, tile_a, (stage, 64 * own, 0), tile_b, (stage, 0, 0), transposed=B_ROWS)
+            nv.wgmma_commit()
+            nv.wgmma_wait(pending=1)
+            if leads and step > 0:
+                nv.arrive(free, before)  # its products are done
+            before = stage
+            stage += 1
+            if stage == STAGES:
+                stage = i32(0)
+                turn ^= 1
+        nv.wgmma_wait(total)
+        if leads:
+            nv.arrive(free, before)
+        for part in static_range(BN // 64):
+            if first:
+                nv.bulk_wait(pending=1, read=True)  # the copy before the last has left its place
+            nv.named_barrier(1 + own, 128)
+            side = 2 * own + flip
+            flip ^= 1
+            for i in static_range(0, 32, 2):
+                at = 32 * part + i
+                down = line + 8 * (i // 2 % 2)
+                chunk = (i // 4) ^ (down % 8)
+                pair = vec(f32, 2)(EPILOGUE(total[at]), EPILOGUE(total[at + 1]))
+                place = (side * 64 + down) * 64 + chunk * 8 + inner
+                store_vector(out, place // 2, convert(pair, T))
+            nv.fence_async()
+            nv.named_barrier(1 + own, 128)
+            if first:
+                at_c = (row * rows + own * 64, column * BN + part * 64)
+                nv.tensor_store(map_c, at_c, out, (side * 64 * 64,))
+                nv.bulk_commit()
+    if first:
+        nv.bulk_wait()
+
+
+@kernel(
+    workgroup=lambda: (128 * (1 + CONSUMERS), 1, 1),
+    grid=lambda: min(ceil_div(m, 64 * CONSUMERS) * ceil_div(n, BN), GROUPS),
+)
+def nv_matmul(
+    a: Read[T],
+    b: Read[T],
+    c: Write[T],
+    m: i32,
+    n: i32,
+    k: i32,
+    *,
+    T: DType = f16,
+    EPILOGUE: Function = identity,
+    B_ROWS: bool = False,
+    BN: int = 256,
+    STAGES: int = 4,
+    CONSUMERS: int = 2,
+    GROUP: int = 8,
+    GROUPS: int = 132,
+):
+    """c = EPILOGUE(a @ b): a is m x k, c is m x n, and b is n x k, its columns as rows (as the
+    weights of a linear layer lie), or with B_ROWS k x n. k and n are multiples of 8: rows begin
+    at multiples of 16 bytes.
+
+    A workgroup makes tiles of 64 * CONSUMERS x BN one after the other; the first warpgroup copies
+    operands to a ring of STAGES tiles 64 deep, each other one multiplies 64 rows. GROUPS: as many
+    workgroups as the device holds at once, which is one for each of its multiprocessors.
+    """
+    static_assert(T.bits == 16 and BN % 64 == 0, "16-bit elements, tiles of 64 columns")
+    tile_a = workgroup_array(T, (STAGES, 64 * CONSUMERS, 64))
+    tile_b = workgroup_array(T, (STAGES, BN, 64))
+    out = workgroup_array(T, CONSUMERS * 2 * 64 * 64)
+    full = nv.mbarriers(STAGES)
+    free = nv.mbarriers(STAGES)
+    if local_linear_id() == 0:
+        for stage in static_range(STAGES):
+            nv.init(full, stage, 1)
+            nv.init(free, stage, 4 * CONSUMERS)
+    barrier()
+    if nv.role(0, 4):
+        nv.set_max_registers(40)
+        if local_linear_id() == 0:
+            fill(a, b, tile_a, tile_b, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP, B_ROWS)
+    else:
+        nv.set_max_registers(232)
+        multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP,
+                 B_ROWS, EPILOGUE)  # fmt: skip
+
+
+def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t = dtype(constexprs)
+    for m, n, k in ((1, 8, 8), (128, 256, 64), (200, 264, 136), (130, 40, 520)):
+        yield {
+            "a": normal(rng, (m, k), t),
+            "b": normal(rng, (k, n) if constexprs["B_ROWS"] else (n, k), t),
+            "c": empty((m, n), t),
+            "m": m,
+            "n": n,
+            "k": k,
+        }
+
+
+def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t = dtype(constexprs)
+    a, b = decode(args["a"], t), decode(args["b"], t)
+    b = b if constexprs["B_ROWS"] else b.T
+    value = a @ b
+    name = str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"]))
+    if name.endswith("relu"):
+        value = np.maximum(value, 0)
+    # Products are exact; the hardware cuts sums off at 24 bits, which costs twice as much as
+    # rounding them.
+    tolerance = (np.abs(a) @ np.abs(b)) * 2 * gamma(args["k"] + 2, f32)
+    return {"c": Expected(value, tolerance + np.abs(value) * u(t) + least(t))}
+
+
+FAMILIES = (Family(nv_matmul, _inputs, _reference, "f32 accumulation in any order; rounded once"),)

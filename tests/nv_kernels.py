@@ -1,0 +1,247 @@
+"""Kernels with extensions, their arguments and answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gristmill.ir.dtypes import DTYPES
+from gristmill.ir.lang import *
+
+FOR_HOPPER = {"nv_matmul"}  # families that are built for no other target
+Case = tuple[list[Any], dict[int, np.ndarray]]  # arguments; by position, what they become
+
+
+@kernel(workgroup=lambda: 64, grid=lambda: len(x) // 64)
+def grid_sums(x: Read[i32], part: ReadWrite[i32], y: ReadWrite[i32]):
+    """Each workgroup's sum, and then the sum of those of all workgroups up to it, twice."""
+    tile = workgroup_array(i32, 64)
+    i = local_id(0)
+    tile[i] = x[global_id(0)]
+    barrier()
+    if i == 0:
+        total = 0
+        for n in range(64):
+            total += tile[n]
+        part[group_id(0)] = total
+    for step in range(2):
+        grid_barrier()
+        if i == 0:
+            total = 0
+            for n in range(num_groups(0)):
+                total += part[n]
+            y[group_id(0)] = total
+        grid_barrier()
+        if i == 0:
+            part[group_id(0)] = total_of(y, group_id(0), step)
+
+
+@device
+def total_of(y, at, step):
+    return y[at] + at + step
+
+
+@kernel(workgroup=lambda: 64, grid=lambda: 1)
+def bulk_turned(x: Read[T], y: Write[T], blocks: i32, *, T: DType = f32, SIZE: int = 128):
+    """Blocks of SIZE elements in reverse order, each as it is plus one."""
+    tile = workgroup_array(T, (2, SIZE))
+    ready = nv.mbarriers(2)
+    i = local_id(0)
+    if i == 0:
+        nv.init(ready, 0, 1)
+        nv.init(ready, 1, 1)
+    barrier()
+    for block in range(blocks):
+        side = block % 2
+        if i == 0:
+            nv.bulk_wait(pending=1, read=True)
+            nv.expect(ready, side, SIZE * T.bytes)
+            nv.bulk_load(tile, (side, 0), x, block * SIZE, SIZE, ready, side)
+        nv.wait(ready, side, block // 2 % 2)
+        for n in range(i, SIZE, 64):
+            tile[side, n] = tile[side, n] + 1
+        nv.fence_async()
+        barrier()
+        if i == 0:
+            nv.bulk_store(y, (blocks - 1 - block) * SIZE, tile, (side, 0), SIZE)
+            nv.bulk_commit()
+    if i == 0:
+        nv.bulk_wait()
+
+
+def bulk_case(rng: np.random.Generator, t: str) -> Case:
+    blocks = int(rng.integers(1, 6))
+    x = rng.integers(0, 100, (blocks, 128)).astype(DTYPES[t].storage)
+    return [x.reshape(-1), np.zeros(x.size, x.dtype), blocks], {1: (x[::-1] + 1).reshape(-1)}
+
+
+@kernel(workgroup=lambda: 32, grid=lambda: 1)
+def box_moved(
+    x: Read[T], y: ReadWrite[T], n0: i32, n1: i32, at: i32, to: i32,
+    *, T: DType = f16, RANK: int = 2, ROWS: int = 8, WIDE: int = 64, SWIZZLE: int = 128,
+):  # fmt: skip
+    """A box of x at (at, ...) to (to, ...) of y, both n0 x n1 and 3 in each dimension before."""
+    before = (3,) * (RANK - 2)
+    shape = (n1,) if RANK == 1 else (*before, n0, n1)
+    box = (WIDE,) if RANK == 1 else (*(2,) * (RANK - 2), ROWS, WIDE)
+    many = (2 ** max(RANK - 2, 0)) * (1 if RANK == 1 else ROWS) * WIDE
+    map_x = nv.tensor_map(x, shape, box, swizzle=SWIZZLE)
+    map_y = nv.tensor_map(y, shape, box, swizzle=SWIZZLE)
+    tile = workgroup_array(T, many)
+    ready = nv.mbarriers(1)
+    if local_id(0) == 0:
+        nv.init(ready, 0, 1)
+        nv.expect(ready, 0, many * T.bytes)
+        nv.tensor_load(map_x, (at,) * RANK, tile, 0, ready, 0)
+        nv.wait(ready, 0, 0)
+        nv.tensor_store(map_y, (to,) * RANK, tile, 0)
+        nv.bulk_commit()
+        nv.bulk_wait()
+
+
+def box_case(rng: np.random.Generator, t: str, rank: int, rows: int, wide: int) -> Case:
+    dtype = DTYPES[t]
+    unit = 16 // dtype.bytes
+    n0, n1 = int(rng.integers(rows, 3 * rows)), unit * int(rng.integers(1, 3 * wide // unit))
+    at, to = (int(rng.integers(-3, 4)) for _ in range(2))
+    shape = (n1,) if rank == 1 else (*(3,) * (rank - 2), n0, n1)
+    box = (wide,) if rank == 1 else (*(2,) * (rank - 2), rows, wide)
+    x = rng.integers(1, 100, shape).astype(dtype.storage)
+    y = np.zeros(shape, x.dtype)
+    expected = y.copy()
+    for place in np.ndindex(*box):
+        source = tuple(at + p for p in place)
+        target = tuple(to + p for p in place)
+        inside = [all(0 <= i < n for i, n in zip(w, shape, strict=True)) for w in (source, target)]
+        if inside[1]:
+            expected[target] = x[source] if inside[0] else 0
+    args = [x.reshape(-1), y.reshape(-1), n0, n1, at, to]
+    return args, {1: expected.reshape(-1)}
+
+
+@kernel(workgroup=lambda: 256, grid=lambda: 1)
+def product(
+    a: Read[T], b: Read[T], c: ReadWrite[SUM],
+    *, T: DType = f16, SUM: DType = f32, N: int = 64, DEPTH: int = 64,
+    TRANSPOSED: bool = False, WORDS: bool = False,
+):  # fmt: skip
+    """c += a @ b of 128 rows: b is N x K, or with TRANSPOSED DEPTH x N; rows of 128 bytes."""
+    row_ = 128 // T.bytes
+    map_a = nv.tensor_map(a, (128, row_), (128, row_))
+    tile_a = workgroup_array(T, (128, row_))
+    wide = min(N, 64)
+    tile_b = workgroup_array(T, (DEPTH * N // wide, 64) if TRANSPOSED else (N, row_))
+    ready = nv.mbarriers(1)
+    if local_id(0) == 0:
+        nv.init(ready, 0, 1)
+        nv.expect(ready, 0, 128 * 128 + (DEPTH * N * T.bytes if TRANSPOSED else N * 128))
+        nv.tensor_load(map_a, (0, 0), tile_a, 0, ready, 0)
+        if TRANSPOSED:
+            map_t = nv.tensor_map(b, (DEPTH, N), (DEPTH, 64))
+            for part in static_range(N // 64):
+                nv.tensor_load(map_t, (0, 64 * part), tile_b, (DEPTH * part, 0), ready, 0)
+        else:
+            map_b = nv.tensor_map(b, (N, row_), (N, row_))
+            nv.tensor_load(map_b, (0, 0), tile_b, 0, ready, 0)
+    barrier()
+    nv.wait(ready, 0, 0)
+    own = i32(nv.warpgroup())
+    total = registers(SUM, N // 2)
+    lane = i32(local_linear_id()) % 32
+    top = own * 64
+    for i in static_range(N // 2):
+        total[i] = c[(top + nv.wgmma_row(i)) * N + nv.wgmma_column(i)]
+    nv.wgmma_fence()
+    if WORDS:
+        per = 4 // T.bytes
+        words = registers(u32, DEPTH * T.bytes // 8)
+        first = i32(local_linear_id()) % 128 // 32 * 16 + lane // 4
+        for n in static_range(DEPTH * T.bytes // 8):
+            line = top + first + 8 * (n % 2)
+            column = n // 4 * (32 // T.bytes) + n // 2 % 2 * 4 * per + lane % 4 * per
+            words[n] = packed(a, line * row_ + column, per)
+        nv.wgmma_fence()
+        nv.wgmma(total, words, None, tile_b, 0, depth=DEPTH, transposed=TRANSPOSED)
+    else:
+        nv.wgmma(total, tile_a, (top, 0), tile_b, 0, depth=DEPTH, transposed=TRANSPOSED)
+    nv.wgmma_commit()
+    nv.wgmma_wait(total)
+    for i in static_range(N // 2):
+        c[(top + nv.wgmma_row(i)) * N + nv.wgmma_column(i)] = total[i]
+
+
+@device
+def packed(a, at, per):
+    if per == 1:
+        return bitcast(a[at], u32)
+    return bitcast(load_vector(a, at // per, per), u32)
+
+
+PRODUCTS: tuple[dict[str, Any], ...] = (
+    {"T": "f16", "N": 64},
+    {"T": "f16", "N": 8, "DEPTH": 16},
+    {"T": "f16", "N": 256},
+    {"T": "f16", "N": 128, "TRANSPOSED": True},
+    {"T": "bf16", "N": 64, "DEPTH": 32, "TRANSPOSED": True},
+    {"T": "bf16", "N": 24, "DEPTH": 48},
+    {"T": "f32", "N": 32, "DEPTH": 32},
+    {"T": "i8", "SUM": "i32", "N": 64, "DEPTH": 128},
+    {"T": "u8", "SUM": "i32", "N": 16, "DEPTH": 32},
+    {"T": "f16", "N": 64, "WORDS": True},
+    {"T": "bf16", "N": 64, "DEPTH": 64, "WORDS": True, "TRANSPOSED": True},
+    {"T": "f32", "N": 16, "DEPTH": 16, "WORDS": True},
+    {"T": "i8", "SUM": "i32", "N": 8, "DEPTH": 64, "WORDS": True},
+)
+
+
+def product_case(rng: np.random.Generator, constexprs: dict[str, Any]) -> tuple[Case, float]:
+    """Arguments, the answer, and its error bound relative to the sum of the magnitudes."""
+    t, n = DTYPES[constexprs["T"]], constexprs["N"]
+    depth, row = constexprs.get("DEPTH", 64), 128 // t.bytes
+    a = rng.integers(-8 if t.min < 0 or t.is_float else 0, 9, (128, row))
+    shape = (depth, n) if constexprs.get("TRANSPOSED") else (n, row)
+    b = rng.integers(-8 if t.min < 0 or t.is_float else 0, 9, shape)
+    c = rng.integers(-8, 9, (128, n))
+    right = b if constexprs.get("TRANSPOSED") else b.T[:depth]
+    expected = c + a[:, :depth] @ right
+
+    def stored(values: np.ndarray) -> np.ndarray:
+        if t.name == "bf16":
+            return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).reshape(-1)
+        return values.astype(t.storage).reshape(-1)
+
+    kind = np.int32 if t.is_int else np.float32
+    args = [stored(a), stored(b), c.astype(kind).reshape(-1)]
+    return (args, {2: expected.astype(kind).reshape(-1)}), 0.0
+
+
+@kernel(workgroup=lambda: 256, grid=lambda: len(y) // 256)
+def passed_on(x: Read[i32], y: Write[i32], *, LOST: bool = False):
+    """One warpgroup hands elements to the other through workgroup memory, four rounds."""
+    tile = workgroup_array(i32, 128)
+    full = nv.mbarriers(1)
+    free = nv.mbarriers(1)
+    i = i32(local_id(0)) % 128
+    if local_id(0) == 0:
+        nv.init(full, 0, 128)
+        nv.init(free, 0, 128)
+    barrier()
+    if nv.role(0, 4):
+        for turn in range(2):
+            nv.wait(free, 0, (turn + 1) % 2)
+            tile[i] = x[(group_id(0) * 2 + turn) * 128 + i]
+            if not LOST:
+                nv.arrive(full, 0)
+            nv.named_barrier(1, 128)
+    else:
+        for turn in range(2):
+            nv.wait(full, 0, turn % 2)
+            y[(group_id(0) * 2 + turn) * 128 + i] = tile[127 - i] + 1
+            nv.arrive(free, 0)
+
+
+def passed_case(rng: np.random.Generator, groups: int) -> Case:
+    x = rng.integers(0, 1000, 256 * groups).astype(np.int32)
+    y = x.reshape(-1, 128)[:, ::-1].reshape(-1) + 1
+    return [x, np.zeros_like(x)], {1: y}
