@@ -58,13 +58,13 @@ def place_of(number, high, wide, GROUP):
 
 
 @device
-def fill(a, b, tile_a, tile_b, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP, B_ROWS):
+def fill(a, b, tile_a, tile_b, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP, B_COLUMNS):
     """One invocation fills the ring, for one tile of c after the other."""
     rows = 64 * CONSUMERS
     high = ceil_div(m, rows)
     wide = ceil_div(n, BN)
     map_a = nv.tensor_map(a, (m, k), (rows, 64))
-    map_b = nv.tensor_map(b, (k, n), (64, 64)) if B_ROWS else nv.tensor_map(b, (n, k), (BN, 64))
+    map_b = nv.tensor_map(b, (n, k), (BN, 64)) if B_COLUMNS else nv.tensor_map(b, (k, n), (64, 64))
     stage = i32(0)
     turn = i32(0)
     for number in range(group_id(0), high * wide, num_groups(0)):
@@ -73,12 +73,12 @@ def fill(a, b, tile_a, tile_b, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GR
             nv.wait(free, stage, turn ^ 1)
             nv.expect(full, stage, (rows + BN) * 128)
             nv.tensor_load(map_a, (row * rows, step * 64), tile_a, (stage, 0, 0), full, stage)
-            if B_ROWS:
+            if B_COLUMNS:
+                nv.tensor_load(map_b, (column * BN, step * 64), tile_b, (stage, 0, 0), full, stage)
+            else:
                 for part in static_range(BN // 64):
                     at = (step * 64, column * BN + part * 64)
                     nv.tensor_load(map_b, at, tile_b, (stage, part * 64, 0), full, stage)
-            else:
-                nv.tensor_load(map_b, (column * BN, step * 64), tile_b, (stage, 0, 0), full, stage)
             stage += 1
             if stage == STAGES:
                 stage = i32(0)
@@ -86,8 +86,8 @@ def fill(a, b, tile_a, tile_b, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GR
 
 
 @device
-def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP, B_ROWS,
-             EPILOGUE):  # fmt: skip
+def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP,
+             B_COLUMNS, EPILOGUE):  # fmt: skip
     """A warpgroup makes 64 rows of each tile of c."""
     rows = 64 * CONSUMERS
     high = ceil_div(m, rows)
@@ -109,7 +109,9 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUME
         for step in range(steps):
             nv.wait(full, stage, turn)
             nv.wgmma_fence()
-            nv.wgmma(total, tile_a, (stage, 64 * own, 0), tile_b, (stage, 0, 0), transposed=B_ROWS)
+            nv.wgmma(
+                total, tile_a, (stage, 64 * own, 0), tile_b, (stage, 0, 0), transposed=not B_COLUMNS
+            )
             nv.wgmma_commit()
             nv.wgmma_wait(pending=1)
             if leads and step > 0:
@@ -159,16 +161,16 @@ def nv_matmul(
     *,
     T: DType = f16,
     EPILOGUE: Function = identity,
-    B_ROWS: bool = False,
+    B_COLUMNS: bool = False,
     BN: int = 256,
     STAGES: int = 4,
     CONSUMERS: int = 2,
     GROUP: int = 8,
     GROUPS: int = 132,
 ):
-    """c = EPILOGUE(a @ b): a is m x k, c is m x n, and b is n x k, its columns as rows (as the
-    weights of a linear layer lie), or with B_ROWS k x n. k and n are multiples of 8: rows begin
-    at multiples of 16 bytes.
+    """c = EPILOGUE(a @ b): a is m x k, b is k x n, c is m x n, all row-major; with B_COLUMNS the
+    columns of b lie as rows, n x k, as the weights of a linear layer do. k and n are multiples of
+    8: rows begin at multiples of 16 bytes.
 
     A workgroup makes tiles of 64 * CONSUMERS x BN one after the other; the first warpgroup copies
     operands to a ring of STAGES tiles 64 deep, each other one multiplies 64 rows. GROUPS: as many
@@ -188,11 +190,27 @@ def nv_matmul(
     if nv.role(0, 4):
         nv.set_max_registers(40)
         if local_linear_id() == 0:
-            fill(a, b, tile_a, tile_b, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP, B_ROWS)
+            fill(
+                a,
+                b,
+                tile_a,
+                tile_b,
+                full,
+                free,
+                m,
+                n,
+                k,
+                T,
+                BN,
+                STAGES,
+                CONSUMERS,
+                GROUP,
+                B_COLUMNS,
+            )
     else:
         nv.set_max_registers(232)
         multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP,
-                 B_ROWS, EPILOGUE)  # fmt: skip
+                 B_COLUMNS, EPILOGUE)  # fmt: skip
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
@@ -200,7 +218,7 @@ def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     for m, n, k in ((1, 8, 8), (128, 256, 64), (200, 264, 136), (130, 40, 520)):
         yield {
             "a": normal(rng, (m, k), t),
-            "b": normal(rng, (k, n) if constexprs["B_ROWS"] else (n, k), t),
+            "b": normal(rng, (n, k) if constexprs["B_COLUMNS"] else (k, n), t),
             "c": empty((m, n), t),
             "m": m,
             "n": n,
@@ -211,7 +229,7 @@ def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
 def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     t = dtype(constexprs)
     a, b = decode(args["a"], t), decode(args["b"], t)
-    b = b if constexprs["B_ROWS"] else b.T
+    b = b.T if constexprs["B_COLUMNS"] else b
     value = a @ b
     name = str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"]))
     if name.endswith("relu"):

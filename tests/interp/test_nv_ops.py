@@ -65,7 +65,9 @@ def test_products_of_warpgroups(constexprs: dict[str, Any], rng: np.random.Gener
     check(product.trace("s", **constexprs), case)
 
 
-@pytest.mark.parametrize("constexprs", [{}, {"T": "bf16", "B_ROWS": True}, {"BN": 64, "GROUPS": 2}])
+@pytest.mark.parametrize(
+    "constexprs", [{}, {"T": "bf16", "B_COLUMNS": True}, {"BN": 64, "GROUPS": 2}]
+)
 def test_the_matrix_product_agrees_with_its_reference(
     constexprs: dict[str, Any], rng: np.random.Generator
 ) -> None:

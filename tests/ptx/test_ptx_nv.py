@@ -40,7 +40,7 @@ ARCH = "sm_90a"
 ONE = (1, 1, 1)
 MATMULS: tuple[dict[str, Any], ...] = (
     {},
-    {"T": "bf16", "B_ROWS": True},
+    {"T": "bf16", "B_COLUMNS": True},
     {"BN": 64, "GROUPS": 2, "STAGES": 2},
     {"BN": 128, "GROUPS": 1, "STAGES": 3, "EPILOGUE": "relu"},
 )
@@ -122,7 +122,7 @@ def test_the_assembler_keeps_registers_and_does_not_serialise_products() -> None
     """C7508 and C7510 to C7515 are what it says where it does."""
     from gristmill.backends.cubin.assembler import assemble
 
-    for constexprs in ({}, {"B_ROWS": True}):
+    for constexprs in ({}, {"B_COLUMNS": True}):
         made = emit(nv_matmul.trace("s", **constexprs), ARCH, Options())
         _, log = assemble(made.blob, ARCH)
         assert "0 bytes spill stores" in log
