@@ -14,6 +14,7 @@ from gristmill.backends.compile import Options
 from gristmill.backends.ptx.arch import ARCHS
 from gristmill.backends.ptx.emit import prepare
 from gristmill.ir.core import Kernel
+from gristmill.ir.lang import *
 from gristmill.kernels.family import DTYPES, compare
 from gristmill.kernels.nv_matmul import FAMILIES, nv_matmul
 from gristmill.store.bundle import Entry, write_bundle
@@ -122,6 +123,37 @@ def test_a_grid_that_the_device_does_not_hold_at_once_is_refused(
     ) as caught:
         loaded(x, part, part.copy())
     assert (caught.value.maximum, caught.value.value) == (groups - 1, groups)
+
+
+@kernel(workgroup=lambda: 64, grid=lambda: len(y) // 64)
+def next_after(x: Read[i32], y: Write[i32]):
+    i = global_id(0)
+    nv.wait_for_previous()
+    y[i] = x[i] + 1
+    nv.launch_next()
+
+
+def test_dependent_launches_begin_early_in_a_recording(
+    device: runtime.Device, make: Make, fake: FakeDriver
+) -> None:
+    loaded = device.load(make(next_after.trace("s")), "next_after", "s")
+    assert loaded.manifest.requires == ("nv_dependent_launch",)
+    a, b, c = (device.upload(np.arange(128, dtype=np.int32)) for _ in range(3))
+    device.launch(loaded, a, b)
+    before = fake.lib.fake_early()
+    with device.record() as recording:
+        recording.launch(loaded, b, c)
+        recording.launch(loaded, c, a)
+        recording.launch(loaded, a, b)
+    recording.replay()
+    assert fake.lib.fake_early() - before == 2
+    assert (b.numpy() == np.arange(128) + 4).all(), fake.misuse
+    with device.record(timed=True) as timed:
+        timed.launch(loaded, b, c)
+        timed.launch(loaded, c, a)
+    timed.replay()
+    assert fake.lib.fake_early() - before == 2
+    assert (a.numpy() == np.arange(128) + 6).all(), fake.misuse
 
 
 @pytest.mark.parametrize(("capability", "features"), [(80, 0), (89, 0), (90, 1), (100, 0)])

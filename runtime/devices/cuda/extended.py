@@ -18,6 +18,7 @@ from .modules import Code, parameter_format
 from .queue import Queue
 from .tensormap import MapEncoder
 
+_PROGRAMMATIC_PORT = 1
 FACTS = ("tensor_maps", "grid_barrier", "cluster", "dependent_launch")
 
 
@@ -155,8 +156,15 @@ class ExtendedCode(Code):
                 found.append(attribute)
         return found
 
-    def finish_node(self, node: Any) -> None:
-        """Say of a node of a graph what its parameters cannot."""
+    def finish_node(self, graph: Any, node: Any, before: Any) -> None:
+        """Say of a node of a graph what its parameters cannot. before: see `Code`."""
+        if before is not None:
+            edge = self._api.drv.CUgraphEdgeData()
+            edge.from_port = _PROGRAMMATIC_PORT
+            edge.type = self._api.drv.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
+            name = "cuGraphAddDependencies_v2"  # the bindings for CUDA 12; those for 13 drop the 2
+            name = name if self._api.has(name) else "cuGraphAddDependencies"
+            self._api.call(name, graph, [before], [node], [edge], 1)
         if not self.cooperative:
             return
         value = self._api.drv.CUkernelNodeAttrValue()

@@ -99,11 +99,13 @@ class CudaRecording:
                 follows.append(oldest)
             open_ends[len(order)] = None
             after = before if timed else [order[other] for other in follows]
+            # Behind one launch it may begin when that one lets it.
+            early = after.pop() if code.dependent and not timed and len(after) == 1 else None
             params = command.kernel.code.node_parameters(command, self._faults)
             node = self._api.call(
                 "cuGraphAddKernelNode", self._graph, after or None, len(after), params
             )
-            code.finish_node(node)
+            code.finish_node(self._graph, node, early)
             self._nodes[n] = node
             order.append(node)
             if timed:

@@ -51,13 +51,14 @@ def parameter_format(params: Sequence[Param], faults: bool, barrier: bool = Fals
 
 
 class Code:
-    """A kernel of a loaded module. cooperative: its workgroups wait for each other.
+    """A kernel of a loaded module. cooperative: its workgroups wait for each other. dependent: it
+    says itself how long it needs what it depends on.
 
     Its parameter block is filled for a launch and copied by the driver during the call, so one
     block serves all launches; the device's lock is held.
     """
 
-    cooperative = False
+    cooperative = dependent = False
 
     def __init__(self, api: Api, manifest: Manifest, blob: bytes, where: str, limits: Grid) -> None:
         self.manifest, self._api, self._limits = manifest, api, limits
@@ -165,8 +166,9 @@ class Code:
         params.kernelParams = self.parameters
         return params
 
-    def finish_node(self, node: Any) -> None:
-        """Say of a node of a graph what its parameters cannot."""
+    def finish_node(self, graph: Any, node: Any, before: Any) -> None:
+        """Say of a node of a graph what its parameters cannot. before: the node behind which it
+        may begin early; None: it begins when its edges let it."""
 
     def close(self) -> None:
         """No launch is pending."""
