@@ -58,27 +58,54 @@ def place_of(number, high, wide, GROUP):
 
 
 @device
-def fill(a, b, tile_a, tile_b, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP, B_COLUMNS):
+def rank_of(CLUSTER):
+    """Number of this workgroup in its cluster."""
+    return i32(nv.cluster_rank()) if CLUSTER > 1 else i32(0)
+
+
+@device
+def give_back(free, stage, CLUSTER):
+    """A warp has done with a stage, of which the whole cluster fills a part."""
+    if CLUSTER == 1:
+        nv.arrive(free, stage)
+    else:
+        for rank in static_range(CLUSTER):
+            nv.arrive(free, stage, rank=rank)
+
+
+@device
+def fill(a, b, tile_a, tile_b, full, free, m, n, k, BN, STAGES, CONSUMERS, CLUSTER, GROUP,
+         B_COLUMNS):  # fmt: skip
     """One invocation fills the ring, for one tile of c after the other."""
     rows = 64 * CONSUMERS
-    high = ceil_div(m, rows)
+    high = ceil_div(m, rows * CLUSTER)
     wide = ceil_div(n, BN)
+    share = BN // CLUSTER  # columns of b that this workgroup copies, to all of its cluster
+    everyone = (1 << CLUSTER) - 1 if CLUSTER > 1 else None
+    rank = rank_of(CLUSTER)
     map_a = nv.tensor_map(a, (m, k), (rows, 64))
-    map_b = nv.tensor_map(b, (n, k), (BN, 64)) if B_COLUMNS else nv.tensor_map(b, (k, n), (64, 64))
+    if B_COLUMNS:
+        map_b = nv.tensor_map(b, (n, k), (share, 64))
+    else:
+        map_b = nv.tensor_map(b, (k, n), (64, 64))
     stage = i32(0)
     turn = i32(0)
-    for number in range(group_id(0), high * wide, num_groups(0)):
+    for number in range(group_id(0) // CLUSTER, high * wide, num_groups(0) // CLUSTER):
         row, column = place_of(number, high, wide, GROUP)
         for step in range(ceil_div(k, 64)):
             nv.wait(free, stage, turn ^ 1)
             nv.expect(full, stage, (rows + BN) * 128)
-            nv.tensor_load(map_a, (row * rows, step * 64), tile_a, (stage, 0, 0), full, stage)
+            top = (row * CLUSTER + rank) * rows
+            nv.tensor_load(map_a, (top, step * 64), tile_a, (stage, 0, 0), full, stage)
             if B_COLUMNS:
-                nv.tensor_load(map_b, (column * BN, step * 64), tile_b, (stage, 0, 0), full, stage)
+                at = (column * BN + rank * share, step * 64)
+                to = (stage, rank * share, 0)
+                nv.tensor_load(map_b, at, tile_b, to, full, stage, multicast=everyone)
             else:
-                for part in static_range(BN // 64):
-                    at = (step * 64, column * BN + part * 64)
-                    nv.tensor_load(map_b, at, tile_b, (stage, part * 64, 0), full, stage)
+                for part in static_range(0, share, 64):
+                    at = (step * 64, column * BN + rank * share + part)
+                    to = (stage, rank * share + part, 0)
+                    nv.tensor_load(map_b, at, tile_b, to, full, stage, multicast=everyone)
             stage += 1
             if stage == STAGES:
                 stage = i32(0)
@@ -86,11 +113,12 @@ def fill(a, b, tile_a, tile_b, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GR
 
 
 @device
-def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP,
-             B_COLUMNS, EPILOGUE):  # fmt: skip
+def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, CLUSTER,
+             GROUP, B_COLUMNS, EPILOGUE):  # fmt: skip
     """A warpgroup makes 64 rows of each tile of c."""
     rows = 64 * CONSUMERS
-    high = ceil_div(m, rows)
+    high = ceil_div(m, rows * CLUSTER)
+    rank = rank_of(CLUSTER)
     wide = ceil_div(n, BN)
     map_c = nv.tensor_map(c, (m, n), (64, 64))
     own = i32(nv.warpgroup()) - 1
@@ -101,7 +129,7 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUME
     stage = i32(0)
     turn = i32(0)
     flip = i32(0)  # which of the two places for 64 columns on their way to c
-    for number in range(group_id(0), high * wide, num_groups(0)):
+    for number in range(group_id(0) // CLUSTER, high * wide, num_groups(0) // CLUSTER):
         row, column = place_of(number, high, wide, GROUP)
         total = registers(f32, BN // 2)
         before = i32(0)
@@ -115,7 +143,7 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUME
             nv.wgmma_commit()
             nv.wgmma_wait(pending=1)
             if leads and step > 0:
-                nv.arrive(free, before)  # its products are done
+                give_back(free, before, CLUSTER)  # its products are done
             before = stage
             stage += 1
             if stage == STAGES:
@@ -123,7 +151,7 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUME
                 turn ^= 1
         nv.wgmma_wait(total)
         if leads:
-            nv.arrive(free, before)
+            give_back(free, before, CLUSTER)
         for part in static_range(BN // 64):
             if first:
                 nv.bulk_wait(pending=1, read=True)  # the copy before the last has left its place
@@ -140,7 +168,7 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUME
             nv.fence_async()
             nv.named_barrier(1 + own, 128)
             if first:
-                at_c = (row * rows + own * 64, column * BN + part * 64)
+                at_c = ((row * CLUSTER + rank) * rows + own * 64, column * BN + part * 64)
                 nv.tensor_store(map_c, at_c, out, (side * 64 * 64,))
                 nv.bulk_commit()
     if first:
@@ -149,7 +177,9 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUME
 
 @kernel(
     workgroup=lambda: (128 * (1 + CONSUMERS), 1, 1),
-    grid=lambda: min(ceil_div(m, 64 * CONSUMERS) * ceil_div(n, BN), GROUPS),
+    grid=lambda: (
+        min(ceil_div(m, 64 * CONSUMERS * CLUSTER) * ceil_div(n, BN), GROUPS // CLUSTER) * CLUSTER
+    ),
 )
 def nv_matmul(
     a: Read[T],
@@ -165,6 +195,7 @@ def nv_matmul(
     BN: int = 256,
     STAGES: int = 4,
     CONSUMERS: int = 2,
+    CLUSTER: int = 1,
     GROUP: int = 8,
     GROUPS: int = 132,
 ):
@@ -173,10 +204,12 @@ def nv_matmul(
     8: rows begin at multiples of 16 bytes.
 
     A workgroup makes tiles of 64 * CONSUMERS x BN one after the other; the first warpgroup copies
-    operands to a ring of STAGES tiles 64 deep, each other one multiplies 64 rows. GROUPS: as many
-    workgroups as the device holds at once, which is one for each of its multiprocessors.
+    operands to a ring of STAGES tiles 64 deep, each other one multiplies 64 rows. The workgroups
+    of a cluster make tiles below each other, and copy the tiles of b once for all of them. GROUPS:
+    as many workgroups as the device holds at once, which is one for each of its multiprocessors.
     """
-    static_assert(T.bits == 16 and BN % 64 == 0, "16-bit elements, tiles of 64 columns")
+    static_assert(T.bits == 16, "16-bit elements")
+    static_assert(BN % (64 * CLUSTER) == 0, "BN is a multiple of 64 columns for each of a cluster")
     tile_a = workgroup_array(T, (STAGES, 64 * CONSUMERS, 64))
     tile_b = workgroup_array(T, (STAGES, BN, 64))
     out = workgroup_array(T, CONSUMERS * 2 * 64 * 64)
@@ -185,32 +218,21 @@ def nv_matmul(
     if local_linear_id() == 0:
         for stage in static_range(STAGES):
             nv.init(full, stage, 1)
-            nv.init(free, stage, 4 * CONSUMERS)
+            nv.init(free, stage, 4 * CONSUMERS * CLUSTER)
     barrier()
+    if CLUSTER > 1:
+        nv.cluster_barrier()
     if nv.role(0, 4):
         nv.set_max_registers(40)
         if local_linear_id() == 0:
-            fill(
-                a,
-                b,
-                tile_a,
-                tile_b,
-                full,
-                free,
-                m,
-                n,
-                k,
-                T,
-                BN,
-                STAGES,
-                CONSUMERS,
-                GROUP,
-                B_COLUMNS,
-            )
+            fill(a, b, tile_a, tile_b, full, free, m, n, k, BN, STAGES, CONSUMERS, CLUSTER, GROUP,
+                 B_COLUMNS)  # fmt: skip
     else:
         nv.set_max_registers(232)
-        multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, GROUP,
-                 B_COLUMNS, EPILOGUE)  # fmt: skip
+        multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, CLUSTER,
+                 GROUP, B_COLUMNS, EPILOGUE)  # fmt: skip
+    if CLUSTER > 1:
+        nv.cluster_barrier()  # the others still copy to this one, and arrive at its mbarriers
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

@@ -178,6 +178,42 @@ def packed(a, at, per):
     return bitcast(load_vector(a, at // per, per), u32)
 
 
+@kernel(workgroup=lambda: 128, grid=lambda: len(x) // 128)
+def shared_out(x: Read[i32], y: Write[i32], *, CLUSTER: int = 2):
+    """Each workgroup of a cluster copies its part of x to all of them; y: the first of them."""
+    tile = workgroup_array(i32, 64 * CLUSTER)
+    ready = nv.mbarriers(1)
+    gone = nv.mbarriers(1)
+    if local_id(0) == 0:
+        nv.init(ready, 0, 1)
+        nv.init(gone, 0, CLUSTER)
+    nv.launch_next()
+    nv.wait_for_previous()
+    nv.cluster_barrier()
+    map_x = nv.tensor_map(x, (len(x),), (64,), swizzle=0)
+    if local_id(0) == 0:
+        nv.expect(ready, 0, 256 * CLUSTER)
+        rank = i32(nv.cluster_rank())
+        at = i32(group_id(0)) * 128
+        nv.tensor_load(map_x, at, tile, rank * 64, ready, 0, multicast=(1 << CLUSTER) - 1)
+    done = False
+    while not done:
+        done = nv.try_wait(ready, 0, 0)
+    y[global_id(0)] = tile[local_id(0)]
+    if local_id(0) == 0:
+        for other in static_range(CLUSTER):
+            nv.arrive(gone, 0, rank=other)
+    nv.wait(gone, 0, 0)
+    nv.cluster_barrier()
+
+
+def shared_case(rng: np.random.Generator) -> Case:
+    x = rng.integers(0, 1000, 512).astype(np.int32)
+    parts = x.reshape(4, 128)[:, :64]
+    both = parts.reshape(2, 128).repeat(2, axis=0)
+    return [x, np.zeros_like(x)], {1: both.reshape(-1)}
+
+
 PRODUCTS: tuple[dict[str, Any], ...] = (
     {"T": "f16", "N": 64},
     {"T": "f16", "N": 8, "DEPTH": 16},

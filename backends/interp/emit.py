@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...ir.core import Kernel, walk
+from ...ir.core import Kernel
 from ...ir.extensions import used
 from ...ir.ops.nv import FEATURE
 from ...ir.text import print_kernel
-from ..compile import CompileError, Emitted, Options
+from ..compile import Emitted, Options
 
 SHARED_BYTES = None  # no limits of its own
 INVOCATIONS = None
@@ -14,11 +14,7 @@ EXTENSIONS = frozenset(FEATURE.values())
 
 
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
-    """The text form of the kernel; nearly every kernel is supported."""
-    for op in walk(kernel.body):
-        if op.name == "nv_tensor_load" and op.attr("multicast"):
-            message = "copies to several workgroups are not modelled here"
-            raise CompileError(kernel.name, f"interp-{arch}", message, op.loc)
+    """The text form of the kernel; every kernel is supported."""
     requires = tuple(sorted(used(kernel)))
     return Emitted(
         print_kernel(kernel).encode(), kernel.name, requires=requires, sites=kernel.sites

@@ -55,7 +55,9 @@ NVVM: dict[str, str] = {
     "setmaxnreg.{inc,dec}.sync.aligned.u32": "registers of a thread from here on; sm_90a alone",
     "barrier.cta.sync.aligned.count": "barrier and threads",
     "read.ptx.sreg.cluster.ctarank": "number of the workgroup in its cluster",
-    "barrier.cluster.{arrive,wait}.aligned": "the two halves of a barrier of a cluster",
+    "barrier.cluster.{arrive,wait}": "the two halves of a barrier of a cluster",
+    "mapa.shared.cluster": "address, rank: the same place of another workgroup of the cluster",
+    "mbarrier.arrive.scope.cluster.space.cluster": "mbarrier anywhere in the cluster, arrivals",
     "griddepcontrol.{wait,launch.dependents}": "dependent launches",
 }
 

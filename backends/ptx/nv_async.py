@@ -50,9 +50,15 @@ def emit_init(x: Lowering, op: Op) -> None:
 
 
 def emit_arrive(x: Lowering, op: Op) -> None:
-    name = "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta"
-    pointer = _at(x, *op.operands)
-    x.f.call(name, "i64", (SHARED, pointer), ("i32", str(op.attr("count"))))
+    pointer, count = _at(x, *op.operands[:2]), ("i32", str(op.attr("count")))
+    if len(op.operands) == 2:
+        name = "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta"
+        x.f.call(name, "i64", (SHARED, pointer), count)
+        return
+    rank = ("i32", _word(x, op.operands[2]))
+    there = x.f.call("llvm.nvvm.mapa.shared.cluster", CLUSTER, (SHARED, pointer), rank)
+    name = "llvm.nvvm.mbarrier.arrive.scope.cluster.space.cluster"
+    x.f.call(name, "void", (CLUSTER, there), count)
 
 
 def emit_expect(x: Lowering, op: Op) -> None:

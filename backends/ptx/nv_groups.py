@@ -104,7 +104,7 @@ EMIT: dict[str, Callable[[Lowering, Op], None]] = {
     "nv_named_barrier": emit_named_barrier,
     "nv_set_max_registers": emit_set_max_registers,
     "nv_cluster_rank": emit_cluster_rank,
-    "nv_cluster_barrier": _calls("barrier.cluster.arrive.aligned", "barrier.cluster.wait.aligned"),
+    "nv_cluster_barrier": _calls("barrier.cluster.arrive", "barrier.cluster.wait"),
     "nv_wait_for_previous": _calls("griddepcontrol.wait"),
     "nv_launch_next": _calls("griddepcontrol.launch.dependents"),
 }

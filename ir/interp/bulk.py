@@ -191,7 +191,13 @@ def tensor_load(machine: Machine, frame: Frame, op: Op) -> None:
     target, source = (machine.memories[op.operands[n].id] for n in (0, 2))
     index = numbers(frame, op.operands[1])
     barriers, cells = barrier_place(machine, frame, op, 3)
-    at = [numbers(frame, v) for v in op.operands[5:]]  # no multicast here: backends.interp
+    box_attr = op.attr("box")
+    assert isinstance(box_attr, tuple)
+    at = [numbers(frame, v) for v in op.operands[5 : 5 + len(box_attr)]]
+    several = bool(op.attr("multicast"))
+    masks = numbers(frame, op.operands[-1]) if several else np.zeros(frame.size, np.int64)
+    own = machine.group_of(frame) % machine.cluster
+    room = machine.memories[op.operands[3].id].count
     for n in range(frame.size):
         box = _Box(machine, op, [int(a[n]) for a in at], source)
         place = _tile(machine, frame, op, n, target, int(index[n]), box)
@@ -199,7 +205,10 @@ def tensor_load(machine: Machine, frame: Frame, op: Op) -> None:
             continue
         values = np.zeros(box.count, source.data.dtype)
         values[box.inside] = source.data[box.cells[box.inside]]
-        _send(machine, frame, op, target, place, values, n, (barriers, int(cells[n])))
+        ranks = [r for r in range(machine.cluster) if masks[n] >> r & 1]
+        for away in [r - int(own[n]) for r in ranks] if several else [0]:
+            told = (barriers, int(cells[n]) + away * room)
+            _send(machine, frame, op, target, place + away * target.count, values, n, told)
 
 
 def tensor_store(machine: Machine, frame: Frame, op: Op) -> None:

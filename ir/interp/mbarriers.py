@@ -131,6 +131,14 @@ def _arrived(
 
 def arrive(machine: Machine, frame: Frame, op: Op) -> None:
     barriers, cells = barrier_place(machine, frame, op)
+    if len(op.operands) == 3:
+        rank = numbers(frame, op.operands[2])
+        size = machine.memories[op.operands[0].id].count
+        cells = cells + (rank - machine.group_of(frame) % machine.cluster) * size
+        if ((rank < 0) | (rank >= machine.cluster)).any():
+            text = f"a cluster has ranks 0 to {machine.cluster - 1}, not {int(rank.max())}"
+            machine.recorder.add(ProblemKind.OUT_OF_BOUNDS, op, 1, said(text))
+            return
     _arrived(machine, frame, op, barriers, cells, int_attr(op, "count"))
 
 

@@ -35,8 +35,8 @@ def init(barriers: Any, index: Any, arrivals: Any) -> Any:
 
 
 @_function
-def arrive(barriers: Any, index: Any, count: Any = 1) -> Any:
-    """Arrive at a barrier."""
+def arrive(barriers: Any, index: Any, count: Any = 1, rank: Any = None) -> Any:
+    """Arrive at a barrier; rank: at that of another workgroup of the cluster."""
 
 
 @_function

@@ -56,6 +56,11 @@ def mbarrier_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     return ()
 
 
+def arrive_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
+    require(len(operands) in (2, 3), f"an arrival takes 2 or 3 operands, not {len(operands)}")
+    return mbarrier_rule(operands, attrs, wanted)
+
+
 def try_wait_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     mbarrier_rule(operands, attrs, wanted)
     return (bool_,)
@@ -157,7 +162,13 @@ def _rows() -> None:
     _op("grid_barrier", "grid_barrier", 0, r.nothing, "all workgroups of the launch wait")
     a = "nv_async"
     _op(a, "nv_mbarrier_init", 3, mbarrier_rule, "mbarrier, number, arrivals of a phase")
-    _op(a, "nv_mbarrier_arrive", 2, mbarrier_rule, "attr count arrivals at mbarrier, number")
+    _op(
+        a,
+        "nv_mbarrier_arrive",
+        -1,
+        arrive_rule,
+        "attr count arrivals at mbarrier, number[, rank in the cluster of where it lies]",
+    )
     _op(a, "nv_mbarrier_expect", 3, mbarrier_rule, "an arrival that announces so many bytes")
     _op(a, "nv_mbarrier_wait", 3, mbarrier_rule, "until the phase of this parity is over")
     _op(a, "nv_mbarrier_try_wait", 3, try_wait_rule, "whether the phase of this parity is over")

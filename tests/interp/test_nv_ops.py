@@ -22,6 +22,8 @@ from nv_kernels import (
     passed_on,
     product,
     product_case,
+    shared_case,
+    shared_out,
 )
 
 ONE = (1, 1, 1)
@@ -66,7 +68,7 @@ def test_products_of_warpgroups(constexprs: dict[str, Any], rng: np.random.Gener
 
 
 @pytest.mark.parametrize(
-    "constexprs", [{}, {"T": "bf16", "B_COLUMNS": True}, {"BN": 64, "GROUPS": 2}]
+    "constexprs", [{}, {"T": "bf16", "B_COLUMNS": True}, {"BN": 64, "GROUPS": 2}, {"CLUSTER": 2}]
 )
 def test_the_matrix_product_agrees_with_its_reference(
     constexprs: dict[str, Any], rng: np.random.Generator
@@ -75,11 +77,17 @@ def test_the_matrix_product_agrees_with_its_reference(
     full = {name: default for name, (_, default) in nv_matmul.constexprs.items()} | constexprs
     traced = nv_matmul.trace("s", **constexprs)
     for args in family.inputs(rng, full):
-        tiles = -(-args["m"] // 128) * -(-args["n"] // full["BN"])
-        report = run(traced, list(args.values()), (min(tiles, full["GROUPS"]), 1, 1))
+        size = full["CLUSTER"]
+        tiles = -(-args["m"] // (128 * size)) * -(-args["n"] // full["BN"])
+        grid = (min(tiles, full["GROUPS"] // size) * size, 1, 1)
+        report = run(traced, list(args.values()), grid)
         assert report.problems == ()
         expected = family.reference(args, full)["c"]
         assert compare(args["c"], expected, DTYPES[str(full["T"])]).ok
+
+
+def test_workgroups_of_a_cluster_copy_to_each_other(rng: np.random.Generator) -> None:
+    check(shared_out.trace("s"), shared_case(rng), (4, 1, 1))
 
 
 def test_roles_wait_for_each_other(rng: np.random.Generator) -> None:

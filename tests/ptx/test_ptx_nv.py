@@ -30,6 +30,7 @@ from nv_kernels import (
     passed_on,
     product,
     product_case,
+    shared_out,
 )
 from ptx_model import host
 from ptx_model.host import Model, ModelError
@@ -122,7 +123,7 @@ def test_the_assembler_keeps_registers_and_does_not_serialise_products() -> None
     """C7508 and C7510 to C7515 are what it says where it does."""
     from gristmill.backends.cubin.assembler import assemble
 
-    for constexprs in ({}, {"B_COLUMNS": True}):
+    for constexprs in ({}, {"B_COLUMNS": True}, {"CLUSTER": 2}):
         made = emit(nv_matmul.trace("s", **constexprs), ARCH, Options())
         _, log = assemble(made.blob, ARCH)
         assert "0 bytes spill stores" in log
@@ -200,29 +201,8 @@ def test_all_workgroups_wait_at_the_barrier_of_the_grid(rng: np.random.Generator
 # what else there is
 
 
-@kernel(workgroup=lambda: 128, grid=lambda: len(x) // 128)
-def odds(x: Read[i32], y: Write[i32], *, CLUSTER: int = 2):
-    tile = workgroup_array(i32, 128)
-    ready = nv.mbarriers(1)
-    if local_id(0) == 0:
-        nv.init(ready, 0, 1)
-    nv.launch_next()
-    nv.wait_for_previous()
-    nv.cluster_barrier()
-    map_x = nv.tensor_map(x, (len(x),), (64,), swizzle=0)
-    if local_id(0) == 0:
-        nv.expect(ready, 0, 256 * CLUSTER)
-        at = i32(nv.cluster_rank()) * 64
-        nv.tensor_load(map_x, at, tile, at, ready, 0, multicast=(1 << CLUSTER) - 1)
-    done = False
-    while not done:
-        done = nv.try_wait(ready, 0, 0)
-    y[global_id(0)] = tile[local_id(0)]
-    nv.cluster_barrier()
-
-
 def test_clusters_and_dependent_launches_assemble() -> None:
-    traced = odds.trace("s")
+    traced = shared_out.trace("s")
     made = emit(traced, "sm_90", Options())
     assert made.requires == ("nv_async", "nv_cluster", "nv_dependent_launch")
     assert made.facts["cluster"] == 2
@@ -234,11 +214,13 @@ def test_clusters_and_dependent_launches_assemble() -> None:
         "griddepcontrol.launch_dependents",
         "multicast::cluster",
         "%cluster_ctarank",
+        "mapa.shared::cluster",
     ):
         assert word in text
     assert re.search(r"\.(reqnctapercluster|explicitcluster)", text)
-    with pytest.raises(CompileError, match="copies to several workgroups"):
-        compile_kernel(str(traced), "interp-kir", Options())
+    x, y = np.arange(512, dtype=np.int32), np.zeros(512, np.int32)
+    with pytest.raises(ModelError, match="clusters are not modelled"):
+        Model(traced, ARCH).run([x, y], (4, 1, 1))
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,9 @@ NVVM: dict[str, Row] = {
     "setmaxnreg.{inc,dec}.sync.aligned.u32": BLOCK,
     "barrier.cta.sync.aligned.count": BLOCK,
     "read.ptx.sreg.cluster.ctarank": PURE,
-    "barrier.cluster.{arrive,wait}.aligned": BLOCK,
+    "barrier.cluster.{arrive,wait}": BLOCK,
+    "mapa.shared.cluster": BLOCK,
+    "mbarrier.arrive.scope.cluster.space.cluster": BLOCK,
     "griddepcontrol.{wait,launch.dependents}": WAIT,
 }
 

@@ -164,7 +164,15 @@ TILE(5, C5, a, b, c, d, e)
 API void nv_griddepcontrol_wait(uint32_t site) { (void)site; }
 API void nv_griddepcontrol_launch_dependents(uint32_t site) { (void)site; }
 API uint32_t nv_read_ptx_sreg_cluster_ctarank(void) { return 0; }
-API void nv_barrier_cluster_arrive_aligned(uint32_t site) {
-  fail(site, "clusters are not modelled");
+/* Workgroups run one after the other here: what is for several of a cluster is refused. */
+static _Noreturn void no_clusters(uint32_t site) { fail(site, "clusters are not modelled"); }
+API void nv_barrier_cluster_arrive(uint32_t site) { no_clusters(site); }
+API void nv_barrier_cluster_wait(uint32_t site) { no_clusters(site); }
+API void *nv_mapa_shared_cluster(uint32_t site, void *at, uint32_t rank) {
+  (void)at, (void)rank;
+  no_clusters(site);
 }
-API void nv_barrier_cluster_wait_aligned(uint32_t site) { fail(site, "clusters are not modelled"); }
+API void nv_mbarrier_arrive_scope_cluster_space_cluster(uint32_t site, void *at, uint32_t n) {
+  (void)at, (void)n;
+  no_clusters(site);
+}
