@@ -66,11 +66,14 @@ def stages(target: str) -> tuple[Callable[[Kernel], Kernel], Callable[[Kernel], 
     if backend == "ptx":
         from gristmill.backends.llvm import toolchain
         from gristmill.backends.ptx import emit as ptx
+        from gristmill.backends.ptx.effort import thorough
 
         row = ptx.find_arch("", arch)
         return (
             lambda kernel: ptx.prepare(kernel, Options()),
-            lambda kernel: toolchain.emit_assembly(ptx.write(kernel, row), row.machine),
+            lambda kernel: toolchain.emit_assembly(
+                ptx.write(kernel, row), row.machine(thorough(kernel))
+            ),
         )
     from gristmill.backends.spirv import emit as spirv
 

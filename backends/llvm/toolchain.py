@@ -41,7 +41,8 @@ def _compile(ir: str, machine: Machine, finish: Any) -> Any:
         module.verify()
     except RuntimeError as error:
         raise LlvmError(f"LLVM refuses the module: {error}") from error
-    _optimize(binding, target, module, machine.speed)
+    if machine.speed:
+        _optimize(binding, target, module, machine.speed)
     return finish(target, module)
 
 

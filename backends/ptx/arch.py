@@ -33,9 +33,8 @@ class Arch:
     mma: bool = True
     copies: bool = True
 
-    @property
-    def machine(self) -> Machine:
-        """What LLVM generates code for.
+    def machine(self, thorough: bool = True) -> Machine:
+        """What LLVM generates code for. thorough: its code generator optimises (`effort`).
 
         Without a pass pipeline: the kernel's own passes have been through it, the code generator
         brings what is particular to PTX, and the assembler unrolls loops whose bounds are simple.
@@ -47,7 +46,7 @@ class Arch:
             cpu=self.name,
             features="+ptx" + self.isa.replace(".", ""),
             speed=0,
-            opt=2,
+            opt=2 if thorough else 0,
             reloc="default",
             codemodel="default",
         )

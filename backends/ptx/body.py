@@ -15,12 +15,14 @@ from .lowering import Lowering
 
 def emit_region(x: Lowering, region: Region) -> None:
     """Emit the ops of a region; its terminator leaves the current block."""
+    outside = dict(x.addresses)
     for op in region.ops[:-1]:
         if not x.f.open:
-            return  # control has left: what follows is dead
+            break  # control has left: what follows is dead
         emit_op(x, op)
     if x.f.open:
         control.emit_terminator(x, region.terminator)
+    x.addresses = outside
 
 
 def emit_op(x: Lowering, op: Op) -> None:

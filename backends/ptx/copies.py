@@ -15,7 +15,8 @@ def emit_copy(x: Lowering, op: Op) -> None:
     """Past the L1 cache where the instruction can: 16 bytes at a time."""
     target, source = (x.memory[op.operands[n].id] for n in (0, 2))
     to = folded_place(x, target, op.operands[1])
-    start = place(x, source, op.operands[3])
+    # A copy of no elements may name any place.
+    start = place(x, source, op.operands[3], certain=len(op.operands) == 4)
     count = op.attr("count")
     assert isinstance(count, int)
     bytes_ = source.type.element.bytes

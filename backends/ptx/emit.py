@@ -17,6 +17,7 @@ from ..compile import CompileError, Emitted, Options
 from ..llvm import toolchain
 from . import fast, nv, shared
 from .arch import ARCHS, SUBGROUP, Arch
+from .effort import thorough
 from .kernel import write_kernel
 from .lowering import LoweringError
 from .validate import entry_name, validate
@@ -47,7 +48,7 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     kernel = prepare(kernel, options, level)
     text = write(kernel, level)
     try:
-        made = toolchain.emit_assembly(text, level.machine, options.llvm)
+        made = toolchain.emit_assembly(text, level.machine(thorough(kernel)), options.llvm)
     except toolchain.LlvmError as error:
         raise CompileError(kernel.name, f"ptx-{arch}", str(error)) from error
     facts: dict[str, object] = {"ptx_isa": level.isa}

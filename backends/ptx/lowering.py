@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from ...ir.core import Kernel, Loc, Op, Value, const_value, walk
 from ...ir.dtypes import MemType, element_of
 from ...ir.extensions import TensorMap
+from ...ir.passes.affine import SUMS, AffineForms, Terms
 from ..llvm.text import Function
 from ..llvm.types import Ty
 from .arch import Arch
 from .arithmetic import PtxArithmetic
+from .effort import thorough
 from .flow import Flow
 
 
@@ -39,6 +41,10 @@ class Memory:
     constant: bool = False
 
 
+# Pointer to a memory, terms of an index, bytes of an element.
+Place = tuple[str, Terms, int]
+
+
 class Lowering:
     """Kernel, architecture and the function being written, with what is defined in it.
 
@@ -54,6 +60,13 @@ class Lowering:
         self.memory: dict[int, Memory] = {}
         self.counts: dict[int, str] = {}
         self.defs: dict[int, Op] = {v.id: op for op in walk(kernel.body) for v in op.results}
+        self.thorough = thorough(kernel)
+        # Addresses at hand, each with the constant of its index.
+        self.addresses: dict[Place, tuple[str, int]] = {}
+        self.sums = AffineForms()
+        for op in self.defs.values():
+            if op.name in SUMS:
+                self.sums.define(op)
         self.group: list[str] = ["0", "0", "0"]  # ids of the workgroup, in the index type
         self.grid: list[str] = ["1", "1", "1"]  # the true grid as i32
         self.fault: tuple[str, str] = ("null", "0")  # bitmap, first bit as i32

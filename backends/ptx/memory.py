@@ -9,17 +9,20 @@ from __future__ import annotations
 from ...ir.core import Op, Value
 from ...ir.dtypes import MemType, Space, bool_, lanes_of, u8
 from ..llvm.types import Ty, memory_type
+from .addresses import address
 from .lowering import FLAT, Lowering, Memory
 
 _WIDEST = 16
 
 
-def place(x: Lowering, memory: Memory, index: Value, count: int = 1) -> str:
-    """The address of memory[index * count]."""
+def place(x: Lowering, memory: Memory, index: Value, count: int = 1, certain: bool = True) -> str:
+    """The address of memory[index * count]. certain: an access there follows."""
     element = memory_type(memory.type.element)
     known = x.constant(index)
     if known is not None:
         at = str(known * count)
+    elif not x.thorough:
+        return address(x, memory, index, memory.type.element.bytes * count, certain)
     else:
         at = index64(x, index)
         if count > 1:

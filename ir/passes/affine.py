@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..core import Op, Value
 from ..dtypes import DType
 
+Terms = tuple[tuple[int, int], ...]  # value numbers and their coefficients
 _LIMIT = 16  # terms beyond which a sum is taken as one opaque value
 
 
@@ -14,7 +15,7 @@ _LIMIT = 16  # terms beyond which a sum is taken as one opaque value
 class Affine:
     """constant + sum(coefficient * value); terms are sorted by value number, none is 0."""
 
-    terms: tuple[tuple[int, int], ...]
+    terms: Terms
     constant: int
 
     def divisible(self, n: int) -> bool:

@@ -247,6 +247,6 @@ def test_the_model_is_called_as_llvm_declares_its_intrinsics(name: str) -> None:
     edit, arch = CODE[name]
     k = prepare(one_warp(), Options())
     function = f"{emit_assembly.__module__}:{emit_assembly.__name__}"
-    text = pool().run(function, edit(write(k, ARCHS[arch])), ARCHS[arch].machine)
+    text = pool().run(function, edit(write(k, ARCHS[arch])), ARCHS[arch].machine())
     assert ".extern" not in text
     assert "call" not in text

@@ -72,7 +72,7 @@ def test_workgroup_memory_beyond_what_the_architecture_has(name: str) -> None:
 
 
 def test_an_end_of_llvm_is_an_error_of_one_kernel() -> None:
-    machine = ARCHS["sm_80"].machine
+    machine = ARCHS["sm_80"].machine()
     text = """
     define ptx_kernel void @k(ptr addrspace(1) %p) {
       %x = load double, ptr addrspace(1) %p

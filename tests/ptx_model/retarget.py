@@ -29,6 +29,9 @@ _STORE = re.compile(r"store (?:atomic )?(.+), ptr (\S+?)(?:,| ).*?align (\d+)")
 _ATOMIC = re.compile(r"%\S+ = (?:atomicrmw \w+|cmpxchg) ptr (\S+), (\S+) ")
 _CALL = re.compile(r"call ([^@]*?)@([\w.]+)\(")
 _RANGE = re.compile(r"(%\S+) = call range\(i32 (-?\d+), (-?\d+)\) i32 @([\w.]+)\(\)")
+_WIDE = re.compile(
+    r'(%\S+) = call i64 asm "mul\.wide\.([su])32 \$0, \$1, (\d+);", "=l,r"\(i32 (\S+)\)'
+)
 _MEMORY = re.compile(r"\b(?:load|store|atomicrmw|cmpxchg)\b")
 
 
@@ -169,6 +172,11 @@ class Rewriter:
         self.lines.append(f"  call void {call}")
 
     def _calls(self, line: str) -> str:
+        if found := _WIDE.search(line):
+            result, kind, factor, word = found.groups()
+            extend = "sext" if kind == "s" else "zext"
+            self.lines.append(f"  {result}.wide = {extend} i32 {word} to i64")
+            return f"  {result} = mul i64 {result}.wide, {factor}"
         if " asm " in line:
             return self.assembly.rewritten(line, self.site(line))
         if found := _RANGE.search(line):

@@ -1,0 +1,82 @@
+"""What LLVM is asked to do for a kernel, and the addresses of kernels that it does not optimise."""
+
+from __future__ import annotations
+
+import pytest
+
+from gristmill.backends.ptx.effort import thorough
+from kernel_text import kernel
+from ptx_tools import ptx
+
+PARAMS = "x: i32 buffer read, y: i32 buffer readwrite, n: i32 scalar"
+LOOP = """
+    %3 = local_id {{dim=0}} : i32
+    for %3, %2 body(%4: i32) {{
+      {inside}
+      continue
+    }}
+    return"""
+READS = "%5 = load %0, %4 : i32\n store %1, %4, %5"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (LOOP.format(inside=READS), False),
+        (LOOP.format(inside=""), True),
+        ("%3 = local_id {dim=0} : i32\n %4 = mod %3, %2 : i32\n return", True),
+        ('%3 = alloc {name="own"} : private<i32,4>\n return', True),
+        ('%3 = alloc {name="few"} : workgroup<i32,128>\n return', False),
+        ('%3 = alloc {name="many"} : workgroup<i32,129>\n return', True),
+    ],
+)
+def test_llvm_optimises_where_that_pays(body: str, expected: bool) -> None:
+    assert thorough(kernel(PARAMS, body)) is expected
+
+
+def test_neighbours_share_an_address() -> None:
+    """Whichever comes first, and however the sum is written; a region sees what is around it."""
+    text = ptx(
+        kernel(
+            PARAMS,
+            """
+    %3 = local_id {dim=0} : i32
+    %4 = const 5 : i32
+    %5 = add %2, %4 : i32
+    %6 = add %3, %5 : i32
+    %7 = load %0, %6 : i32
+    %8 = add %3, %2 : i32
+    %9 = load %0, %8 : i32
+    %10 = lt %7, %9 : bool
+    if %10 {
+      %11 = const 2 : i32
+      %12 = add %8, %11 : i32
+      %13 = load %0, %12 : i32
+      store %1, %3, %13
+      yield
+    } else {
+      yield
+    }
+    return""",
+        )
+    )
+    assert text.count("mul.wide.s32") == 2  # of x and of y
+    assert "-20];" in text
+    assert "-12];" in text
+
+
+def test_unsigned_sums_may_wrap_to_an_index() -> None:
+    text = ptx(
+        kernel(
+            "x: i32 buffer read, y: i32 buffer readwrite, n: u32 scalar",
+            """
+    %3 = load %0, %2 : i32
+    %4 = const 1 : u32
+    %5 = add %2, %4 : u32
+    %6 = load %0, %5 : i32
+    %7 = add %3, %6 : i32
+    store %1, %2, %7
+    return""",
+        )
+    )
+    assert text.count("mul.wide.u32") == 3
