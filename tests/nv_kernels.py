@@ -81,7 +81,8 @@ def box_moved(
     x: Read[T], y: ReadWrite[T], n0: i32, n1: i32, at: i32, to: i32,
     *, T: DType = f16, RANK: int = 2, ROWS: int = 8, WIDE: int = 64, SWIZZLE: int = 128,
 ):  # fmt: skip
-    """A box of x at (at, ...) to (to, ...) of y, both n0 x n1 and 3 in each dimension before."""
+    """A box of x at (at, at + 1, ...) to (to, to + 1, ...) of y: n0 x n1, 3 in each dimension
+    before."""
     before = (3,) * (RANK - 2)
     shape = (n1,) if RANK == 1 else (*before, n0, n1)
     box = (WIDE,) if RANK == 1 else (*(2,) * (RANK - 2), ROWS, WIDE)
@@ -93,11 +94,25 @@ def box_moved(
     if local_id(0) == 0:
         nv.init(ready, 0, 1)
         nv.expect(ready, 0, many * T.bytes)
-        nv.tensor_load(map_x, (at,) * RANK, tile, 0, ready, 0)
+        nv.tensor_load(map_x, from_on(at, RANK), tile, 0, ready, 0)
         nv.wait(ready, 0, 0)
-        nv.tensor_store(map_y, (to,) * RANK, tile, 0)
+        nv.tensor_store(map_y, from_on(to, RANK), tile, 0)
         nv.bulk_commit()
         nv.bulk_wait()
+
+
+@device
+def from_on(at, RANK):
+    """The first RANK of (at, at + 1, ...)."""
+    if RANK == 1:
+        return (at,)
+    if RANK == 2:
+        return (at, at + 1)
+    if RANK == 3:
+        return (at, at + 1, at + 2)
+    if RANK == 4:
+        return (at, at + 1, at + 2, at + 3)
+    return (at, at + 1, at + 2, at + 3, at + 4)
 
 
 def box_case(rng: np.random.Generator, t: str, rank: int, rows: int, wide: int) -> Case:
@@ -111,8 +126,8 @@ def box_case(rng: np.random.Generator, t: str, rank: int, rows: int, wide: int) 
     y = np.zeros(shape, x.dtype)
     expected = y.copy()
     for place in np.ndindex(*box):
-        source = tuple(at + p for p in place)
-        target = tuple(to + p for p in place)
+        source = tuple(at + d + p for d, p in enumerate(place))
+        target = tuple(to + d + p for d, p in enumerate(place))
         inside = [all(0 <= i < n for i, n in zip(w, shape, strict=True)) for w in (source, target)]
         if inside[1]:
             expected[target] = x[source] if inside[0] else 0
@@ -263,7 +278,7 @@ def passed_on(x: Read[i32], y: Write[i32], *, LOST: bool = False):
         nv.init(full, 0, 128)
         nv.init(free, 0, 128)
     barrier()
-    if nv.role(0, 4):
+    if nv.role(4, 4):
         for turn in range(2):
             nv.wait(free, 0, (turn + 1) % 2)
             tile[i] = x[(group_id(0) * 2 + turn) * 128 + i]
@@ -273,7 +288,7 @@ def passed_on(x: Read[i32], y: Write[i32], *, LOST: bool = False):
     else:
         for turn in range(2):
             nv.wait(full, 0, turn % 2)
-            y[(group_id(0) * 2 + turn) * 128 + i] = tile[127 - i] + 1
+            y[(group_id(0) * 2 + turn) * 128 + i] = tile[127 - i] + i32(nv.warpgroup()) + 1
             nv.arrive(free, 0)
 
 

@@ -18,7 +18,7 @@ from gristmill.ir.lang import *
 from gristmill.kernels.family import DTYPES, compare
 from gristmill.kernels.nv_matmul import FAMILIES, nv_matmul
 from gristmill.store.bundle import Entry, write_bundle
-from nv_kernels import box_moved, grid_sums, product
+from nv_kernels import box_case, box_moved, grid_sums, product
 from ptx_model import host
 from ptx_tools import compiled
 
@@ -83,12 +83,22 @@ def test_scalars_of_a_recording_change_its_tensor_maps(
     x = np.arange(16 * 128, dtype=np.float16)
     source, target = device.upload(x), device.upload(np.zeros_like(x))
     with device.record() as recording:
-        recording.launch(loaded, source, target, 16, 128, 0, 0)
+        recording.launch(loaded, source, target, 16, 128, 0, -1)
     recording.replay()
-    assert (target.numpy().reshape(16, 128)[:8, :64] == x.reshape(16, 128)[:8, :64]).all()
-    recording.rewrite(0, n0=32, n1=64)
+    assert (target.numpy().reshape(16, 128)[:7, :64] == x.reshape(16, 128)[1:8, 1:65]).all()
+    recording.rewrite(0, n0=32, n1=64, at=-1)
     recording.replay()
-    assert (target.numpy().reshape(32, 64)[:8] == x.reshape(32, 64)[:8]).all(), fake.misuse
+    assert (target.numpy().reshape(32, 64)[:7] == x.reshape(32, 64)[:7]).all(), fake.misuse
+
+
+@pytest.mark.parametrize("rank", [1, 3, 5])
+def test_tensors_of_every_rank(
+    device: runtime.Device, make: Make, fake: FakeDriver, rng: np.random.Generator, rank: int
+) -> None:
+    loaded = device.load(make(box_moved.trace("s", RANK=rank)), "box_moved", "s")
+    args, expected = box_case(rng, "f16", rank, 8, 64)
+    loaded(*args)
+    assert (args[1] == expected[1]).all(), fake.misuse
 
 
 def test_a_barrier_of_the_grid_is_a_cooperative_launch(
@@ -109,6 +119,8 @@ def test_a_barrier_of_the_grid_is_a_cooperative_launch(
         recording.launch(loaded, *more)
     recording.replay()
     assert more[2].numpy()[0] == x.sum(), fake.misuse
+    roots = device.api.call("cuGraphGetRootNodes", recording._handle._graph, 0)
+    assert roots[-1] == 1  # the second waits for the first, whose counter it uses
     assert fake.lib.fake_cooperative() == 5
 
 

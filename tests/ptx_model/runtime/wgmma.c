@@ -16,23 +16,29 @@ typedef struct {
   uint32_t site, columns, kind, transposed;
 } Product;
 
+static const Object *array; /* that the tile at hand lies in */
 static const char *tile(uint64_t description, uint32_t site) {
   if (description >> 62 != 1) fail(site, "a tile without the swizzle of 128 bytes");
   uintptr_t low = (description & 0x3FFF) << 4;
   for (uint32_t n = 0; n < object_count; n++) {
     uintptr_t away = (low - objects[n].base) & 0x3FFFF;
-    if (objects[n].shared && away < objects[n].bytes) return (char *)objects[n].base + away;
+    if (!objects[n].shared || away >= objects[n].bytes) continue;
+    array = &objects[n];
+    return (char *)objects[n].base + away;
   }
   fail(site, "a tile outside of all arrays");
 }
 
 static const char *element(const char *start, uint64_t description, uint32_t row, uint32_t k,
-                           uint32_t size, int transposed) {
+                           uint32_t size, int transposed, uint32_t site) {
   uint64_t leading = (description >> 16 & 0x3FFF) << 4, stride = (description >> 32 & 0x3FFF) << 4;
   uintptr_t at = (uintptr_t)start;
   at += transposed ? row / 64 * leading + k / 8 * stride + k % 8 * 128 + row % 64 * size
                    : row / 8 * stride + row % 8 * 128 + k * size;
-  return (const char *)(at ^ (at >> 7 & 7) << 4);
+  at ^= (at >> 7 & 7) << 4;
+  if (at < array->base || at + size > array->base + array->bytes)
+    fail(site, "a tile that reaches beyond %s", array->name);
+  return (const char *)at;
 }
 
 static double number(const char *at, uint32_t kind) {
@@ -64,14 +70,15 @@ static void multiply(void **given, uint32_t mask) {
     const Product *q = given[lane];
     if (q->a != p->a || q->b != p->b) fail(p->site, "lanes of a warp describe different tiles");
   }
-  const char *b = tile(p->b, p->site), *a = p->a_words ? NULL : tile(p->a, p->site);
+  const char *b = tile(p->b, p->site);
   for (uint32_t n = 0; n < p->columns; n++)
     for (uint32_t k = 0; k < depth; k++)
-      right[n][k] = number(element(b, p->b, n, k, size, (int)p->transposed), p->kind);
+      right[n][k] = number(element(b, p->b, n, k, size, (int)p->transposed, p->site), p->kind);
+  const char *a = p->a_words ? NULL : tile(p->a, p->site);
   for (uint32_t r = 0; r < 16; r++)
     for (uint32_t k = 0; k < depth; k++) {
       if (a) {
-        left[r][k] = number(element(a, p->a, 16 * warp + r, k, size, 0), p->kind);
+        left[r][k] = number(element(a, p->a, 16 * warp + r, k, size, 0, p->site), p->kind);
         continue;
       }
       uint32_t half = k / (4 * per), word = r / 8 + 2 * half, t = k % (4 * per) / per;
