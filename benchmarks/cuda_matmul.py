@@ -22,6 +22,7 @@ KERNELS = (
     ("matmul_fragments", "f16", "float16"),
     ("matmul_fragments", "bf16", "bfloat16"),
     ("nv_matmul", "f16", "float16"),
+    ("nv_matmul", "f16_pairs", "float16"),
     ("nv_matmul", "bf16", "bfloat16"),
 )
 
@@ -90,7 +91,7 @@ def main() -> int:
                     mine = flops / seconds(torch, ours, repeat)
                     other = flops / seconds(torch, theirs, repeat)
                 print(
-                    f"{name:18} {specialization:6} {n:6} {mine:7.1f} TFLOP/s  torch {other:7.1f}"
+                    f"{name:18} {specialization:9} {n:6} {mine:7.1f} TFLOP/s  torch {other:7.1f}"
                     f"  ratio {mine / other:5.3f}  off {off:.1e}  ({kernel.manifest.target})",
                     flush=True,
                 )
