@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 EXIT_SECONDS = 5.0
 _open: set[Device] = set()
-_process = os.getpid()
 
 
 def opened(device: Device) -> None:
@@ -35,6 +34,7 @@ def _forked() -> None:
     for device in _open:
         device._forked, device._usable = True, False
         device._lock = threading.RLock()
+    _open.clear()
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -44,8 +44,6 @@ os.register_at_fork(after_in_child=_forked)
 def _close_all() -> None:
     from .errors import GristmillError
 
-    if os.getpid() != _process:  # a fork: the devices are the parent's
-        return
     for device in list(_open):
         device.timeout = min(device.timeout, EXIT_SECONDS)
         with contextlib.suppress(GristmillError):  # nobody is left to hear of it

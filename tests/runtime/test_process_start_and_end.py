@@ -146,6 +146,27 @@ def test_forked_process_is_told_and_ends_well(bundle_folder):
     assert "open it after the fork" in run(program, str(bundle_folder)).stdout
 
 
+def test_a_fork_closes_its_own_devices_at_its_end_and_not_the_parents():
+    program = """
+        import os, sys
+        from gristmill import runtime
+        from gristmill.runtime.devices.cpu.device import CpuDevice
+        parents = runtime.open_device("cpu")
+        close = CpuDevice._close
+        def noted(device):
+            print("the parent's" if device is parents else "its own", os.getpid() == start)
+            close(device)
+        CpuDevice._close, start = noted, os.getpid()
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            own = runtime.open_device("cpu")
+            sys.exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        """
+    assert run(program).stdout == "its own False\nthe parent's True\n"
+
+
 @pytest.mark.parametrize("name", ["lavapipe", "swiftshader"])
 def test_a_fork_of_a_process_that_uses_vulkan_is_told_and_ends_well(bundle_folder, elsewhere, name):
     """Threads of the drivers are not there: a call would wait for ever, or the exit crash."""
