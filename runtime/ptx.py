@@ -2,6 +2,7 @@
 
 Targets are `ptx-sm_80` (assembled by the driver, on this and every later device), `cubin-sm_80`
 (same major number, minor at least this), and either with the suffix `a`: this device exactly.
+Embedded modules take cubins of their own architecture only, and no other device takes those.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ BACKENDS = ("cubin", "ptx")
 # Compute capabilities that code is made for, and those with a suffixed form of their own.
 ARCHITECTURES = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 SUFFIXED = (90, 100, 103, 110, 120, 121)
+EMBEDDED = (87, 88, 110)
 # PTX version -> CUDA release whose driver is the first to take it, and that driver's branch.
 ISA = {
     (6, 3): ((10, 0), 410),
@@ -53,10 +55,16 @@ def targets(capability: tuple[int, int]) -> tuple[str, ...]:
     older = sorted((a for a in {*ARCHITECTURES, own} if a <= own), reverse=True)
     return (
         *([f"cubin-sm_{own}a"] if exact else []),
-        *(f"cubin-sm_{a}" for a in older if a // 10 == major),
+        *(f"cubin-sm_{a}" for a in older if _runs_cubin(own, a)),
         *([f"ptx-sm_{own}a"] if exact else []),
         *(f"ptx-sm_{a}" for a in older),
     )
+
+
+def _runs_cubin(own: int, made_for: int) -> bool:
+    if own in EMBEDDED or made_for in EMBEDDED:
+        return own == made_for
+    return own // 10 == made_for // 10 and own >= made_for
 
 
 def newest_isa(driver: int) -> tuple[int, int]:
@@ -73,10 +81,12 @@ def lacking_architecture(target: str, capabilities: Capabilities) -> str | None:
         return None
     backend, number, suffix = parsed[1], int(parsed[2]), parsed[3]
     needs = f"{number // 10}.{number % 10}"
-    if suffix:
+    if suffix or (backend == "cubin" and number in EMBEDDED):
         needs += " exactly"
     elif backend == "cubin":
         needs += f" to {number // 10}.9"
+        if any(a // 10 == number // 10 for a in EMBEDDED):
+            needs += " of no embedded module"
     else:
         needs += " or later"
     return f"compute capability {needs} (the device has {has})"

@@ -24,6 +24,7 @@ SETTINGS = (
     "fail_launch",
     "init",
     "unavailable",
+    "capturing",
 )
 KINDS = (
     "allocations",

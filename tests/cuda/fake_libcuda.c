@@ -13,9 +13,10 @@
 #define API __attribute__((visibility("default")))
 typedef uint64_t Ptr;
 enum { OK = 0, INVALID = 1, OOM = 2, NO_DEVICE = 100, IMAGE = 200, CONTEXT = 201, NO_BINARY = 209,
-       BAD_PTX = 218, NEW_PTX = 222, HANDLE = 400, MISSING = 500, NOT_READY = 600 };
+       BAD_PTX = 218, NEW_PTX = 222, HANDLE = 400, MISSING = 500, NOT_READY = 600,
+       DESTROYED = 709 };
 
-typedef struct Context { int users, sticky, device; } Context;
+typedef struct Context { int users, sticky, device, made; } Context;
 typedef struct Memory { Ptr base; size_t size; int freed; struct Memory *next; } Memory;
 typedef struct Event { int recorded, done, parts; long stamp; } Event;
 typedef struct Module { void *library; char *ptx; } Module;
@@ -37,6 +38,7 @@ typedef struct { Function *func; uint32_t grid[3], block[3], shared; void **para
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Context contexts[8];
 static __thread Context *stack[64];
+static __thread int made[64]; /* which of a device's contexts it was, one after the other */
 static __thread int depth;
 static Memory *memories;
 static Stream *streams, legacy;
@@ -47,9 +49,9 @@ static size_t used_bytes, reserved_bytes; /* of the pool; what it keeps others c
 static long options[16];
 /* what `fake_set` sets; *_AFTER count kernels from now, -1 is never */
 enum { STEP, STICKY, STICKY_AFTER, HANG_AFTER, FAIL_ALLOC, FAIL_LOAD, MEMORY, POOLS_THERE, DRIVER,
-       DEVICES, CAPABILITY, FAIL_LAUNCH, INIT, UNAVAILABLE };
+       DEVICES, CAPABILITY, FAIL_LAUNCH, INIT, UNAVAILABLE, CAPTURING };
 static long option(int which) {
-  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 31, 1, 13000, 2, 90, 0, 0, 0};
+  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 31, 1, 13000, 2, 90, 0, 0, 0, 0};
   return options[which] ? options[which] - 1000000 : standard[which];
 }
 API void fake_set(int which, long value) { options[which] = value + 1000000; }
@@ -80,7 +82,8 @@ static void note(const char *format, ...) {
 }
 
 #define ENTER Context *here = depth ? stack[depth - 1] : NULL; pthread_mutex_lock(&lock); \
-  int status = !here || !here->users ? CONTEXT : here->sticky; if (status) LEAVE
+  int status = !here || !here->users ? CONTEXT : here->made != made[depth - 1] ? DESTROYED \
+             : here->sticky; if (status) LEAVE
 #define LEAVE { pthread_mutex_unlock(&lock); return status; }
 
 /* A kernel of tests/ptx_model tells what is wrong with it: on a GPU its context would be lost. */
@@ -254,7 +257,8 @@ API int cuDeviceGetAttribute(int *out, int which, int device) {
 /* contexts */
 
 API int cuDevicePrimaryCtxRetain(void **out, int device) {
-  *out = &contexts[device], contexts[device].users++, contexts[device].device = device;
+  *out = &contexts[device], contexts[device].device = device;
+  if (!contexts[device].users++) contexts[device].made++;
   if (option(UNAVAILABLE)) { contexts[device].users--; return 46; }
   return contexts[device].sticky;
 }
@@ -262,7 +266,7 @@ API int cuDevicePrimaryCtxRelease(int device) {
   if (contexts[device].users-- < 1) note("primary context released too often");
   return OK;
 }
-API int cuCtxPushCurrent(Context *c) { stack[depth++] = c; return OK; }
+API int cuCtxPushCurrent(Context *c) { made[depth] = c->made, stack[depth++] = c; return OK; }
 API int cuCtxPopCurrent(Context **out) {
   if (!depth) return CONTEXT;
   *out = stack[--depth];
@@ -272,7 +276,7 @@ API int cuCtxGetCurrent(Context **out) { *out = depth ? stack[depth - 1] : NULL;
 API int cuCtxSetCurrent(Context *c) {
   if (!c) { if (depth) depth--; return OK; }
   if (!depth) depth = 1;
-  stack[depth - 1] = c;
+  stack[depth - 1] = c, made[depth - 1] = c->made;
   return OK;
 }
 
@@ -297,6 +301,11 @@ API int cuStreamQuery(Stream *s) {
   int pending = s->first != NULL;
   step_all();
   status = here->sticky ? here->sticky : pending ? NOT_READY : OK;
+  LEAVE
+}
+API int cuStreamIsCapturing(Stream *s, int *out) {
+  ENTER
+  *out = s && (long)(uintptr_t)s == option(CAPTURING);
   LEAVE
 }
 API int cuStreamSynchronize(Stream *s) { note("an unbounded wait"); return INVALID; }
@@ -398,7 +407,8 @@ API int cuMemsetD32Async(Ptr to, unsigned value, size_t n, void *s) {
 
 API int cuPointerGetAttribute(void *out, int which, Ptr at) {
   ENTER
-  if (which == 9) *(int *)out = 0; /* the device's ordinal */
+  if (!find(at, 1)) status = INVALID;
+  else if (which == 9) *(int *)out = 0; /* the device's ordinal */
   LEAVE
 }
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fake_cuda import FakeDriver
 from gristmill import runtime
-from gristmill.runtime.ptx import ISA, newest_isa, targets
+from gristmill.backends.ptx import nv
+from gristmill.backends.ptx.arch import ARCHS
+from gristmill.runtime.devices.cuda.physical import features
+from gristmill.runtime.ptx import EMBEDDED, ISA, newest_isa, targets
 
 Make = Callable[..., runtime.Bundle]
 
@@ -126,11 +131,86 @@ def test_targets_stand_best_first(capability: tuple[int, int]) -> None:
     assert max(plain) == own
 
 
+@pytest.mark.parametrize(
+    ("capability", "own"), [((8, 7), ["cubin-sm_87"]), ((11, 0), ["cubin-sm_110a", "cubin-sm_110"])]
+)
+def test_an_embedded_module_is_offered_its_own_cubin_alone(
+    capability: tuple[int, int], own: list[str]
+) -> None:
+    assert [t for t in targets(capability) if t.startswith("cubin")] == own
+    assert "ptx-sm_80" in targets(capability)
+
+
+@pytest.mark.parametrize("capability", [(8, 8), (8, 9), (9, 0), (12, 1)])
+def test_no_other_device_is_offered_the_cubin_of_an_embedded_module(
+    capability: tuple[int, int],
+) -> None:
+    own = capability[0] * 10 + capability[1]
+    found = {f"cubin-sm_{n}" for n in EMBEDDED if n != own}
+    assert not found & set(targets(capability))
+
+
+def test_a_cubin_of_an_embedded_module_is_refused_elsewhere(
+    fake: FakeDriver, make_bundle: Make
+) -> None:
+    fake.set(capability=89)
+    bundle = make_bundle("cubin-sm_87")
+    with (
+        runtime.open_device("cuda") as device,
+        pytest.raises(runtime.Refused, match=r"8\.7 exactly \(the device has 8\.9\)"),
+    ):
+        chosen(device, bundle)
+
+
+@pytest.mark.parametrize("name", ARCHS)
+def test_a_device_has_what_code_for_its_architecture_uses(name: str) -> None:
+    number = int(name.removeprefix("sm_").rstrip("a"))
+    found = features(number // 10, number % 10, True)
+    assert ("bf16" in found) == ARCHS[name].bf16
+    for feature in nv.FEATURES:
+        if nv.has(name, feature):
+            assert feature in found
+    exact = name.endswith("a") or f"{name}a" not in ARCHS  # the suffixed form has them all
+    wanted = {f for f in nv.FEATURES if nv.has(name, f)}
+    assert not exact or {f for f in found if f.startswith("nv_")} <= wanted
+
+
 def test_every_release_takes_what_its_table_row_says() -> None:
     for isa, (release, _) in ISA.items():
         version = release[0] * 1000 + release[1] * 10
         assert newest_isa(version) >= isa
         assert newest_isa(version - 10) < isa
+
+
+def test_code_without_a_binary_for_the_device_is_refused_by_type(
+    fake: FakeDriver, bundle: runtime.Bundle, device: runtime.Device
+) -> None:
+    fake.set(fail_load=209)
+    with pytest.raises(runtime.Refused, match="no code for this architecture"):
+        device.load(bundle, "saxpy")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"facts": {"dynamic_shared_bytes": "many"}},
+        {"facts": {"cluster": "x"}},
+        {"facts": {"tensor_maps": [{}]}},
+        {"params": "odd access"},
+    ],
+)
+def test_a_manifest_that_does_not_describe_code_for_cuda_is_invalid_by_type(
+    fake: FakeDriver, bundle: runtime.Bundle, device: runtime.Device, changes: dict[str, Any]
+) -> None:
+    found = bundle.artifacts("saxpy", "s")[0]
+    if "params" in changes:
+        odd = replace(found.manifest.params[0], access="now and then")
+        changes = {"params": (odd, *found.manifest.params[1:])}
+    wrong = found._replace(manifest=replace(found.manifest, **changes))
+    bundle._artifacts["saxpy", "s"] = (wrong,)
+    with pytest.raises(runtime.ManifestInvalid, match="does not describe code for CUDA"):
+        device.load(bundle, "saxpy")
+    assert "modules" not in fake.live()
 
 
 @pytest.mark.parametrize("status", [218, 300, 200])
@@ -153,8 +233,6 @@ def test_a_driver_that_cannot_take_the_ptx_after_all_refuses_by_type(
 def test_code_without_its_entry_is_corrupt(
     fake: FakeDriver, bundle: runtime.Bundle, device: runtime.Device
 ) -> None:
-    from dataclasses import replace
-
     found = bundle.artifacts("saxpy", "s")
     renamed = found[0]._replace(manifest=replace(found[0].manifest, entry="nothing"))
     bundle._artifacts["saxpy", "s"] = (renamed,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ...errors import NoDevice
@@ -21,7 +22,12 @@ class Context:
     device, which CUDA's runtime library would give it as well: asking costs a launch less than
     putting it away.
 
-    What is called most asks `now() == here` first: whether it is current already, or has to enter.
+    A thread may still have a context that an earlier use released and the driver destroyed, and the
+    new one may have its address: what a thread has counts only once it has entered this use. (A
+    number of a thread that ended is given again to one that began later, without a context.)
+
+    What is called most asks `now() == here and get_ident() in threads` first: whether it is current
+    already, or has to enter.
     """
 
     def __init__(self, api: Api, ordinal: int) -> None:
@@ -38,12 +44,16 @@ class Context:
         self._number, self._stays = int(self.handle), ordinal == 0
         self.now, self._set = api.drv.cuCtxGetCurrent, api.drv.cuCtxSetCurrent
         self.here = status, self.handle
+        self.threads: set[int] = set()  # those that have entered
         self._before: list[Any] = []  # what to put back, by depth; None: nothing
 
     def __enter__(self) -> None:
         status, before = self.now()
-        if not status and int(before) != self._number:
+        thread = get_ident()
+        if not status and (int(before) != self._number or thread not in self.threads):
             (status,) = self._set(self.handle)
+            if not status:
+                self.threads.add(thread)
             self._before.append(None if self._stays and not int(before) else before)
         else:
             self._before.append(None)

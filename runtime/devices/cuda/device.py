@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from .faultmap import FaultMap
 from .graph import CudaRecording
 from .interop import Shared
 from .memory import CudaMemory, Heap
-from .modules import Code
+from .modules import Code, manifest_of
 from .physical import capabilities
 from .queue import Queue
 from .transfers import Transfers
@@ -36,15 +38,17 @@ class CudaDevice(HasContext, Device):
         super().__init__(spec, capabilities(api, device, spec), timeout)
         self.api, self.ordinal = api, ordinal
         self._context = Context(api, ordinal)
-        try:
-            with self._context:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._context.release)
+            with self._context, contextlib.ExitStack() as made:
                 self._queue = Queue(api, spec, timeout)
+                made.callback(self._queue.close)
                 self._heap = Heap(api, ordinal, device, self._queue)
+                made.callback(self._heap.close)
                 self._transfers = Transfers(api, self._queue)
                 self._map = FaultMap(api, self._heap, self._queue)
-        except BaseException:
-            self._context.release()
-            raise
+                made.pop_all()
+            undo.pop_all()
         self._total = self.capabilities.limits.buffer_bytes
         self._codes: list[Code] = []
         self._counter: CudaMemory | None = None
@@ -99,32 +103,35 @@ class CudaDevice(HasContext, Device):
             self._map.prepare()
         grid = self.capabilities.limits.grid
         where, manifest = str(artifact.file), artifact.manifest
-        if any(name in manifest.facts for name in FACTS):
-            several = int(self.capabilities.facts["multiprocessors"])
-            code: Code = ExtendedCode(
-                self.api, manifest, blob, where, grid, several, self._grid_counter
-            )
-        else:
-            code = Code(self.api, manifest, blob, where, grid)
+        several = int(self.capabilities.facts["multiprocessors"])
+        with manifest_of(where):
+            if any(name in manifest.facts for name in FACTS):
+                code: Code = ExtendedCode(
+                    self.api, manifest, blob, where, grid, several, self._grid_counter
+                )
+            else:
+                code = Code(self.api, manifest, blob, where, grid)
         self._codes.append(code)
         return code
 
     def _grid_counter(self) -> int:
         """The word that barriers of the grid count in; each launch leaves it as it must be."""
         if self._counter is None:
-            self._counter = self._heap.allocate(4, self.name)
-            self.api.call("cuMemsetD32Async", self._counter.address, 0, 1, self._queue.stream)
+            counter = self._heap.allocate(4, self.name)
+            self.api.call("cuMemsetD32Async", counter.address, 0, 1, self._queue.stream)
             self._queue.busy = True
+            self._counter = counter
         return self._counter.address
 
     def _submit(self, command: Command) -> None:
         code: Code = command.kernel.code
         if code.sited:
             self._map.dirty = True
-        if self._context.now() == self._context.here:
+        context = self._context
+        if context.now() == context.here and get_ident() in context.threads:
             code.launch(command, self._map.address, self._queue)
             return
-        with self._context:
+        with context:
             code.launch(command, self._map.address, self._queue)
 
     @current

@@ -29,9 +29,18 @@ class FaultMap:
     def prepare(self) -> None:
         """Make both maps, once."""
         if self._mirror is None:
-            self.address = self._heap.allocate(WORDS * 4, self._queue.name).address
-            self._clear()
-            self._mirror = Pinned(self._api, WORDS * 4)
+            mirror = Pinned(self._api, WORDS * 4)
+            try:
+                memory = self._heap.allocate(WORDS * 4, self._queue.name)
+                try:
+                    self._clear(memory.address)
+                except BaseException:
+                    self._heap.release(memory)
+                    raise
+            except BaseException:
+                mirror.close()
+                raise
+            self.address, self._mirror = memory.address, mirror
 
     def copy_out(self, words: int) -> None:
         """Queue the copy of the first words, where it is needed."""
@@ -53,7 +62,7 @@ class FaultMap:
         taken = np.frombuffer(ctypes.string_at(self._mirror.address, words * 4), np.uint32)
         if taken.any():
             ctypes.memset(self._mirror.address, 0, WORDS * 4)
-            self._clear()
+            self._clear(self.address)
         return taken
 
     def close(self) -> None:
@@ -61,6 +70,6 @@ class FaultMap:
         if self._mirror is not None:
             self._mirror.close()
 
-    def _clear(self) -> None:
-        self._api.call("cuMemsetD32Async", self.address, 0, WORDS, self._queue.stream)
+    def _clear(self, address: int) -> None:
+        self._api.call("cuMemsetD32Async", address, 0, WORDS, self._queue.stream)
         self._queue.busy = True

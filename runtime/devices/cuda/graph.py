@@ -7,12 +7,14 @@ with each that may begin at once (200 tiny kernels on an H200: 4 us in a row, 12
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...errors import GristmillError
 from ...hazards import Dependencies
 from ...launch import Command
 from .api import Api
@@ -43,7 +45,8 @@ class CudaRecording:
                 api.call("cuGraphUpload", self.exec, queue.stream)
                 queue.busy = True
         except BaseException:
-            self.close()
+            with contextlib.suppress(GristmillError):  # the first error tells more
+                self.close()
             raise
 
     def rewrite(self, launch: int, command: Command) -> None:
@@ -65,11 +68,12 @@ class CudaRecording:
 
     def close(self) -> None:
         """The driver keeps what a pending replay needs."""
-        if self.exec is not None:
-            self._api.call("cuGraphExecDestroy", self.exec)
-        self._api.call("cuGraphDestroy", self._graph)
-        for event in self._events:
-            self._api.call("cuEventDestroy", event)
+        with contextlib.ExitStack() as rest:  # all of it, whatever fails
+            for event in self._events:
+                rest.callback(self._api.call, "cuEventDestroy", event)
+            rest.callback(self._api.call, "cuGraphDestroy", self._graph)
+            if self.exec is not None:
+                rest.callback(self._api.call, "cuGraphExecDestroy", self.exec)
 
     def _build(self, timed: bool) -> None:
         before, hazards = [], Dependencies()

@@ -115,7 +115,11 @@ class Heap:
         props.location.id = ordinal
         pool = self._api.call("cuMemPoolCreate", props)
         threshold = drv.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        self._api.call("cuMemPoolSetAttribute", pool, threshold, drv.cuuint64_t(KEPT_BYTES))
+        try:
+            self._api.call("cuMemPoolSetAttribute", pool, threshold, drv.cuuint64_t(KEPT_BYTES))
+        except BaseException:
+            self._api.call("cuMemPoolDestroy", pool)
+            raise
         return pool
 
 

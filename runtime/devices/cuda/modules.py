@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ....ir.abi import gpu_layout, memory_params, scalar_params
 from ....ir.dtypes import DTYPES, Access
 from ....ir.interface import Param
 from ....store.manifest import Manifest
-from ...errors import ArtifactCorrupt, DriverError, Refused
+from ...errors import ArtifactCorrupt, DriverError, GristmillError, ManifestInvalid, Refused
 from ...launch import Command, Grid, folded
 from ...refusal import Lack, Refusal
 from ...straight import row, written
@@ -21,14 +22,30 @@ from .queue import Queue
 Fill = Callable[[Command, int], Grid]
 LOG_BYTES = 8192
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+NO_BINARY = 209
 _NOT_FOR_THIS = {
     200: "the image is invalid or for another architecture",
-    209: "no code for this architecture",
+    NO_BINARY: "no code for this architecture",
     218: "the PTX was refused",
     222: "the PTX is newer than the driver",
     223: "the driver does not compile PTX",
     300: "the code is invalid",
 }
+
+
+@contextlib.contextmanager
+def manifest_of(where: str) -> Iterator[None]:
+    """What is made from a manifest: one that does not say what it must is ManifestInvalid."""
+    try:
+        yield
+    except GristmillError:
+        raise
+    except (KeyError, ValueError, TypeError) as error:
+        raise ManifestInvalid(
+            f"the manifest does not describe code for CUDA ({type(error).__name__}: {error})",
+            where=where,
+            do="rebuild or fetch the bundle again",
+        ) from error
 
 
 def parameter_format(params: Sequence[Param], faults: bool, barrier: bool = False) -> str:
@@ -63,15 +80,16 @@ class Code:
     def __init__(self, api: Api, manifest: Manifest, blob: bytes, where: str, limits: Grid) -> None:
         self.manifest, self._api, self._limits = manifest, api, limits
         self.module = _load(api, manifest, blob, where)
-        try:
-            self.function = self._function(where)
-        except BaseException:
-            api.call("cuModuleUnload", self.module)
-            raise
         self._launch = api.drv.cuLaunchKernel
         self.sited = bool(manifest.sites)
         self.block = manifest.workgroup
-        self._layout()
+        try:
+            self.function = self._function(where)
+            self._layout()
+        except BaseException:
+            with contextlib.suppress(GristmillError):  # the first error tells more
+                api.call("cuModuleUnload", self.module)
+            raise
 
     def _function(self, where: str) -> Any:
         api, manifest = self._api, self.manifest
@@ -191,7 +209,7 @@ def _load(api: Api, manifest: Manifest, blob: bytes, where: str) -> Any:
     reason = _NOT_FOR_THIS.get(int(status))
     if reason is None:
         raise api.error(status, "cuModuleLoadData", where)
-    if int(status) in (222, 223):
+    if int(status) in (NO_BINARY, 222, 223):
         lack = Lack(manifest.target, 0, (f"{reason}{': ' + log if log else ''}",))
         refusal = Refusal(manifest.kernel, manifest.specialization, "cuda", (), (), (lack,))
         raise Refused(refusal)

@@ -10,8 +10,11 @@ from ...ptx import newest_isa, targets
 from .api import Api, release
 from .context import attribute
 
-# Of every device since compute capability 7.5; the rest of `ir.targets.FEATURES` is not for it.
-_FEATURES = (
+OLDEST = (7, 5)
+# By compute capability what it and every later one has; the rest of `ir.targets.FEATURES` is not
+# for CUDA. What a GPU has beyond (copies behind a kernel's back, shapes of products of fragments)
+# PTX for an architecture uses as it likes, no artifact asks for it by name.
+_OF_ALL = (
     "f16",
     "f64",
     "i8",
@@ -37,8 +40,15 @@ _FEATURES = (
     "float_controls_rte",
     "float_controls_denorm",
     "float_controls_signed_zero_inf_nan",
+    "nv_roles",
 )
-OLDEST = (7, 5)
+_SINCE: dict[tuple[int, int], tuple[str, ...]] = {
+    OLDEST: _OF_ALL,
+    (8, 0): ("bf16",),
+    (9, 0): ("nv_async", "nv_cluster", "nv_dependent_launch"),
+}
+# What exactly this one has.
+_ONLY: dict[tuple[int, int], tuple[str, ...]] = {(9, 0): ("nv_warpgroup",)}
 # Parameters of a kernel take 4 KiB at most: 16 bytes a buffer, the rest for everything else.
 _BUFFERS = 240
 
@@ -65,13 +75,9 @@ def capability(api: Api, device: Any) -> tuple[int, int]:
 
 def features(major: int, minor: int, cooperative: bool) -> frozenset[str]:
     """What a device of this compute capability has."""
-    found = {*_FEATURES, "nv_roles"}
-    if (major, minor) >= (8, 0):
-        found.add("bf16")
-    if major >= 9:
-        found |= {"nv_async", "nv_cluster", "nv_dependent_launch"}
-    if (major, minor) == (9, 0):
-        found.add("nv_warpgroup")
+    own = major, minor
+    found = {f for since, added in _SINCE.items() if own >= since for f in added}
+    found |= set(_ONLY.get(own, ()))
     if cooperative:
         found.add("grid_barrier")
     return frozenset(found)

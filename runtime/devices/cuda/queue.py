@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import DeviceTimeout
+from ...errors import DeviceTimeout, StateError
 from .api import NOT_READY, Api
 
 SPIN_SECONDS = 200e-6
 LONGEST_NAP = 1e-3
 NON_BLOCKING = 1  # the stream does not wait for the legacy default stream, nor that for it
 NO_TIMING = 2
+CAPTURE_IMPLICIT = 906  # asked of the legacy default stream while another one is captured
 
 
 class Queue:
@@ -54,7 +55,9 @@ class Queue:
         return not status
 
     def after(self, stream: int) -> None:
-        """What is submitted from now on waits for what a foreign stream holds now."""
+        """What is submitted from now on waits for what a foreign stream holds now. StateError where
+        that is being captured: waiting, this stream would be drawn into the capture."""
+        self._not_captured(stream)
         event = self.event()
         try:
             self.api.call("cuEventRecord", event, stream)
@@ -64,7 +67,9 @@ class Queue:
         self.busy = True
 
     def before(self, stream: int) -> None:
-        """What a foreign stream is given from now on waits for all that was submitted."""
+        """What a foreign stream is given from now on waits for all that was submitted. StateError
+        as for `after`."""
+        self._not_captured(stream)
         event = self.event()
         try:
             self.mark(event)
@@ -75,6 +80,17 @@ class Queue:
     def close(self) -> None:
         """No work is pending."""
         self.api.call("cuStreamDestroy", self.stream)
+
+    def _not_captured(self, stream: int) -> None:
+        status, *state = self.api.drv.cuStreamIsCapturing(stream)
+        if status and int(status) != CAPTURE_IMPLICIT:
+            raise self.api.error(status, "cuStreamIsCapturing", self.name)
+        if status or int(state[0]):
+            raise StateError(
+                "a stream that is being captured into a CUDA graph",
+                where=self.name,
+                do="share memory and order streams before the capture begins or after it ends",
+            )
 
     def _poll(self, query: Callable[[Any], Any], what: Any, timeout: float) -> None:
         start = time.perf_counter()
