@@ -12,6 +12,8 @@ A backend is a package `backends.<name>` whose module `emit` has
     SHARED_BYTES, INVOCATIONS              most workgroup memory and invocations of a workgroup
                                            that any device of the target has; None: no limit
 and, where it can judge its output,
+    check_label(blob, manifest)            CompileError for an artifact that does not hold what
+                                           its manifest says; else
     validate(blob, arch, kernel, options)  CompileError for a wrong artifact
 The build's keys hold the versions of the packages that configs/toolchain.yaml lists.
 """

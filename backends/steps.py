@@ -20,17 +20,19 @@ def compile_step(text: str, target: str, options: Mapping[str, Any], key: str) -
     """Compile and validate: the outputs `artifact` and `manifest` of a compile step.
 
     Runs in a worker process. Raises what `compile_kernel` raises, and what the backend's
-    `validate`, where it has one, says of a wrong artifact (CompileError).
+    `check_label` or `validate`, where it has one, says of a wrong artifact (CompileError).
     """
     chosen = Options(**options)
     blob, manifest = compile_kernel(text, target, chosen, key)
     name, _, arch = target.partition("-")
-    validate = getattr(backend(name), "validate", None)
-    if validate is not None:
+    module = backend(name)
+    if hasattr(module, "check_label"):
+        module.check_label(blob, manifest)
+    elif hasattr(module, "validate"):
         try:
-            validate(blob, arch)
+            module.validate(blob, arch)
         except CompileError:  # again with the kernel, which knows the line of the instruction
-            validate(blob, arch, parse_kernel(text), chosen)
+            module.validate(blob, arch, parse_kernel(text), chosen)
             raise
     if manifest.sites:
         # A backend that runs the text as it is (interp) adds no sites of checks.
@@ -43,7 +45,8 @@ def compile_step(text: str, target: str, options: Mapping[str, Any], key: str) -
 def relabelled(manifest: bytes, target: str, key: str, artifact: bytes, facts: bytes) -> bytes:
     """The manifest of what was assembled from another artifact, whose manifest is given.
 
-    facts: JSON; they replace those of the first artifact that only concern its text.
+    facts: JSON; they replace those of the first artifact that only concern its text. CompileError
+    for an artifact that does not hold what this manifest says.
     """
     first = Manifest.from_json(manifest)
     kept = {name: value for name, value in first.facts.items() if name != "ptx_isa"}
@@ -55,6 +58,7 @@ def relabelled(manifest: bytes, target: str, key: str, artifact: bytes, facts: b
         size=len(artifact),
         facts={**kept, **json.loads(facts)},
     )
+    backend(target.partition("-")[0]).check_label(artifact, made)
     return made.to_json().encode()
 
 

@@ -17,7 +17,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _CUDA = 190  # e_machine
 _FUNCTION, _ENTRY = 2, 0x10  # type of a symbol, and its mark as a kernel
 _SIZED = 4  # format of an attribute with a payload; the others hold their value
-_REGISTERS, _FRAME, _PARAMETERS = 0x2F, 0x11, 0x0A
+_REGISTERS, _FRAME, _PARAMETER, _WORKGROUP = 0x2F, 0x11, 0x17, 0x10
 _ACCELERATED = 0x09  # of .nv.compat: code for this very architecture alone, `sm_90a`
 _SYSTEM_SHARED = 1024  # what the hardware keeps of each workgroup's memory from sm_90 on
 
@@ -28,15 +28,17 @@ class CubinError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """arch: `sm_90`, `sm_90a`. parameter_bytes: of the kernel `name`. assembler: name and version
-    as the assembler wrote them, empty where it did not."""
+    """arch: `sm_90`, `sm_90a`. parameters: place and size of each in bytes. workgroup: the size
+    that a launch must have. assembler: name and version as the assembler wrote them, empty where
+    it did not."""
 
     arch: str
     name: str
     registers: int
     shared_bytes: int
     local_bytes: int
-    parameter_bytes: int
+    parameters: tuple[tuple[int, int], ...]
+    workgroup: tuple[int, int, int]
     assembler: str
 
 
@@ -44,7 +46,7 @@ def read(blob: bytes) -> Cubin:
     """Read a cubin with one kernel. CubinError says what is wrong with it."""
     try:
         return _read(blob)
-    except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
+    except (struct.error, LookupError, ValueError) as error:
         raise CubinError(f"not a cubin, or a damaged one: {error}") from error
 
 
@@ -71,7 +73,8 @@ def _read(blob: bytes) -> Cubin:
         struct.unpack_from("<I", about[_REGISTERS], 4)[0],
         max(shared - (_SYSTEM_SHARED if sm >= 90 else 0), 0),
         struct.unpack_from("<I", about.get(_FRAME, bytes(8)), 4)[0],
-        struct.unpack_from("<H", own[_PARAMETERS], 6)[0],
+        tuple(_parameters(sections[f".nv.info.{name}"])),
+        struct.unpack_from("<3I", own.get(_WORKGROUP, bytes(12))),
         _assembler(sections.get(".note.nv.tkinfo", b"")),
     )
 
@@ -112,6 +115,11 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         size = value if kind == _SIZED else 0
         yield attribute, data[at + 4 : at + 4 + size] if size else data[at + 2 : at + 4]
         at += 4 + size
+
+
+def _parameters(data: bytes) -> list[tuple[int, int]]:
+    rows = [struct.unpack("<IHHI", p) for a, p in _attributes(data) if a == _PARAMETER]
+    return sorted((at, packed >> 18) for _, _, at, packed in rows)
 
 
 def _number(payload: bytes) -> int:

@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...ir.core import Kernel
-from ...ir.extensions import gpu_layout
+from ...store.manifest import Manifest
 from ..compile import CompileError, Emitted, Options
 from ..ptx import emit as ptx
+from ..ptx.validate import Label, same_parameters
 from . import assembler, elf
 
 SHARED_BYTES, INVOCATIONS, EXTENSIONS = ptx.SHARED_BYTES, ptx.INVOCATIONS, ptx.EXTENSIONS
@@ -57,7 +58,7 @@ def assemble(kernel: str, text: bytes, arch: str) -> tuple[bytes, dict[str, Any]
 
 
 def checked(blob: bytes, arch: str, kernel: str) -> elf.Cubin:
-    """A cubin that holds what its label says. CompileError otherwise."""
+    """A cubin of this architecture and kernel. CompileError otherwise."""
     try:
         found = elf.read(blob)
     except elf.CubinError as error:
@@ -69,22 +70,23 @@ def checked(blob: bytes, arch: str, kernel: str) -> elf.Cubin:
     return found
 
 
-def validate(
-    blob: bytes, arch: str, kernel: Kernel | None = None, options: Options | None = None
-) -> None:
-    """Check a cubin against its label; given the kernel, its name and parameters as well."""
-    if kernel is None:
-        try:
-            name = elf.read(blob).name
-        except elf.CubinError as error:
-            raise CompileError("?", f"cubin-{arch}", str(error)) from error
-        checked(blob, arch, name)
-        return
-    found = checked(blob, arch, kernel.name)
-    expected = gpu_layout(kernel).size
-    if found.parameter_bytes != expected:
-        message = f"the cubin takes {found.parameter_bytes} bytes of parameters, not {expected}"
-        raise CompileError(kernel.name, f"cubin-{arch}", message)
+def check_label(blob: bytes, manifest: Manifest) -> None:
+    """Check a cubin against its manifest. CompileError says what is wrong."""
+    _check(blob, manifest.target.partition("-")[2], Label.of_manifest(manifest))
+
+
+def validate(blob: bytes, arch: str, kernel: Kernel) -> None:
+    """Check a cubin against the kernel, after its passes, that it comes from."""
+    _check(blob, arch, Label.of_kernel(kernel, arch))
+
+
+def _check(blob: bytes, arch: str, label: Label) -> None:
+    found = checked(blob, arch, label.entry)
+    same, message = same_parameters(found.parameters, label)
+    if same and found.workgroup != label.workgroup:
+        same, message = False, f"its workgroup is {found.workgroup}, not {label.workgroup}"
+    if not same:
+        raise CompileError(label.entry, f"cubin-{arch}", f"the cubin is wrong: {message}")
 
 
 def digest_inputs() -> tuple[str, ...]:

@@ -20,9 +20,18 @@ from .arch import ARCHS, SUBGROUP, Arch
 from .effort import thorough
 from .kernel import write_kernel
 from .lowering import LoweringError
-from .validate import entry_name, validate
+from .validate import check_label, entry_name, validate
 
-__all__ = ["digest_inputs", "emit", "entry_name", "find_arch", "prepare", "validate", "write"]
+__all__ = [
+    "check_label",
+    "digest_inputs",
+    "emit",
+    "entry_name",
+    "find_arch",
+    "prepare",
+    "validate",
+    "write",
+]
 
 SHARED_BYTES = None  # as the architecture has it, and arrays may share bytes
 INVOCATIONS = 1024

@@ -3,16 +3,49 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 
+from ...ir import abi, extensions
 from ...ir.core import Kernel
-from ...ir.extensions import gpu_layout
-from ..compile import CompileError, Options
+from ...ir.dtypes import DTYPES, Access
+from ...ir.interface import Param
+from ...store.manifest import Manifest
+from ..compile import CompileError
 from . import nv
 from .arch import ARCHS
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\((.*?)\)\s*(\.\w[^{]*)?\{", re.DOTALL)
 _PARAM = re.compile(r"\.param (?:\.align (\d+) )?\.[busf](\d+)[^,\[]*(?:\[(\d+)\])?")
-_CALL = re.compile(r"^\s*(?:\.extern \.func.*|call.*)$", re.MULTILINE)
+# With or without a predicate, alone on its line or behind a brace or another instruction.
+_CALL = re.compile(r"(?:\.extern \.func|(?:^|[;{}])\s*(?:@!?%?\w+\s+)?call\b)[^;\n]*", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a PTX or a cubin is to hold. parameters: place and size of each in bytes. isa: the
+    version of PTX; None in a cubin's label."""
+
+    entry: str
+    parameters: tuple[tuple[int, int], ...]
+    workgroup: tuple[int, int, int]
+    isa: str | None
+
+    @staticmethod
+    def of_kernel(kernel: Kernel, arch: str) -> Label:
+        """For the kernel after its passes, which may add fault sites."""
+        places = _places(kernel.params, extensions.gpu_layout(kernel))
+        return Label(kernel.name, places, kernel.workgroup, nv.suited(kernel, ARCHS[arch]).isa)
+
+    @staticmethod
+    def of_manifest(manifest: Manifest) -> Label:
+        params = [Param(p.name, p.kind, DTYPES[p.dtype], Access(p.access)) for p in manifest.params]
+        facts = manifest.facts
+        barrier, maps = "grid_barrier" in facts, len(facts.get("tensor_maps", ()))
+        layout = abi.gpu_layout(params, bool(manifest.sites), barrier, maps)
+        places = _places(params, layout)
+        return Label(manifest.entry, places, manifest.workgroup, facts.get("ptx_isa"))
 
 
 def entry_name(text: bytes) -> str:
@@ -21,41 +54,66 @@ def entry_name(text: bytes) -> str:
     return found[1] if found else ""
 
 
-def validate(
-    blob: bytes, arch: str, kernel: Kernel | None = None, options: Options | None = None
-) -> None:
-    """Check a PTX text: version, target, one entry, no calls. CompileError says what is wrong.
+def check_label(blob: bytes, manifest: Manifest) -> None:
+    """Check a PTX text against its manifest. CompileError says what is wrong."""
+    _check(blob, manifest.target.partition("-")[2], Label.of_manifest(manifest))
 
-    Given the kernel, its name, parameters and workgroup size are checked as well.
-    """
+
+def validate(blob: bytes, arch: str, kernel: Kernel) -> None:
+    """Check a PTX text against the kernel, after its passes, that it comes from."""
+    _check(blob, arch, Label.of_kernel(kernel, arch))
+
+
+def _check(blob: bytes, arch: str, label: Label) -> None:
+    """Version, target, one entry with its parameters and workgroup, no calls."""
     text = blob.decode("ascii", "replace")
-    target = f"ptx-{arch}"
     found = _ENTRY.findall(text)
-    name = kernel.name if kernel is not None else found[0][0] if found else "?"
 
     def check(right: bool, message: str) -> None:
         if not right:
-            raise CompileError(name, target, f"the PTX is wrong: {message}")
+            raise CompileError(label.entry, f"ptx-{arch}", f"the PTX is wrong: {message}")
 
-    row = ARCHS[arch]
-    isas = (nv.suited(kernel, row).isa,) if kernel is not None else (row.isa, nv.ISA)
-    for word, expected in ((".version", isas), (".target", (row.name,))):
+    for word, expected in ((".version", label.isa), (".target", ARCHS[arch].name)):
         told = re.findall(rf"^{re.escape(word)} (\S+)", text, re.MULTILINE)
-        right = len(told) == 1 and told[0] in expected
-        check(right, f"{word} is {', '.join(told) or 'missing'}, not {expected[0]}")
+        check(told == [expected], f"{word} is {', '.join(told) or 'missing'}, not {expected}")
     check(len(found) == 1, f"{len(found)} entries, not one")
     outside = _CALL.search(text)
-    check(outside is None, f"it calls what it does not define: {outside and outside[0].strip()}")
-    if kernel is None:
-        return
+    words = outside[0].strip("; {}\t\n") if outside else ""
+    check(outside is None, f"it calls what it does not define: {words}")
     entry, params, directives = found[0]
-    check(entry == kernel.name, f"its entry is {entry}")
-    size = 0
-    for align, bits, count in _PARAM.findall(params):
+    check(entry == label.entry, f"its entry is {entry}")
+    check(*same_parameters(_parameters(params), label))
+    x, y, z = label.workgroup
+    named = f".reqntid {x}, {y}, {z}" in directives.splitlines()
+    check(named, f"its directives are {directives.strip()}")
+
+
+def same_parameters(found: tuple[tuple[int, int], ...], label: Label) -> tuple[bool, str]:
+    """Whether an artifact has the parameters of its label, and what to say where not."""
+    expected = label.parameters
+    odd = [f"{a}, not {b}" for a, b in zip_longest(found, expected) if a != b]
+    return not odd, f"its parameters (place, bytes) are {'; '.join(odd)}"
+
+
+def _places(params: Sequence[Param], layout: abi.GpuLayout) -> tuple[tuple[int, int], ...]:
+    scalars = zip(layout.scalars, abi.scalar_params(params), strict=True)
+    wide = [*layout.pointers, *layout.counts, layout.faults, layout.barrier]
+    words = [layout.fault_base, *range(layout.grid, layout.grid + 12, 4)]
+    found = [
+        *((at, 8) for at in wide if at is not None),
+        *((at, p.dtype.bytes) for at, p in scalars),
+        *((at, 4) for at in words if at is not None),
+        *((at, abi.MAP_BYTES) for at in layout.maps),
+    ]
+    return tuple(sorted(found))
+
+
+def _parameters(text: str) -> tuple[tuple[int, int], ...]:
+    found, at = [], 0
+    for align, bits, count in _PARAM.findall(text):
         natural = int(bits) // 8
         unit = int(align) if align and count else natural
-        size = -(-size // unit) * unit + natural * int(count or 1)
-    expected_size = gpu_layout(kernel).size
-    check(size == expected_size, f"{size} bytes of parameters, not {expected_size}")
-    x, y, z = kernel.workgroup
-    check(f".reqntid {x}, {y}, {z}" in directives, f"its directives are {directives.strip()}")
+        at = -(-at // unit) * unit
+        found.append((at, natural * int(count or 1)))
+        at += found[-1][1]
+    return tuple(found)

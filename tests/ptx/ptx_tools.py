@@ -13,7 +13,7 @@ from pathlib import Path
 from gristmill.backends.compile import Options, compile_kernel
 from gristmill.backends.cubin.assembler import ptxas
 from gristmill.backends.pool import Pool
-from gristmill.backends.ptx.emit import validate
+from gristmill.backends.ptx.emit import check_label
 from gristmill.backends.trace import trace
 from gristmill.ir.core import Kernel
 from gristmill.ir.text import parse_kernel, print_kernel
@@ -35,7 +35,7 @@ def compiled(kernel: Kernel, arch: str = "sm_80", checks: bool = False) -> tuple
     function = f"{compile_kernel.__module__}:compile_kernel"
     options = Options(checks=checks)
     blob, manifest = pool().run(function, print_kernel(kernel), f"ptx-{arch}", options)
-    validate(blob, arch)
+    check_label(blob, manifest)
     return blob.decode(), manifest
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from gristmill.backends.compile import CompileError
 from gristmill.backends.cubin import assembler, elf
-from gristmill.backends.cubin.emit import assemble, validate
+from gristmill.backends.cubin.emit import assemble, assemble_step, validate
 from gristmill.backends.ptx.arch import ARCHS
+from gristmill.backends.steps import relabelled
+from gristmill.ir.text import print_kernel
 from gristmill.kernels.elementwise import saxpy
 from gristmill.kernels.matmul import matmul
 from gristmill.kernels.reduction import reduce_rows
-from ptx_tools import pool, ptx
+from ptx_tools import compiled, pool, ptx
 
 SAXPY = saxpy.trace("f32", T="f32")
 
@@ -57,19 +60,23 @@ def test_the_same_text_gives_the_same_bytes(made_by: str) -> None:
 def test_a_wrong_label_is_refused(made_by: str) -> None:
     blob, _ = assemble("saxpy", ptx(SAXPY).encode(), "sm_80")
     with pytest.raises(CompileError, match="holds arch sm_80, its label says sm_86"):
-        validate(blob, "sm_86")
+        validate(blob, "sm_86", SAXPY)
     with pytest.raises(CompileError, match="holds kernel saxpy"):
         validate(blob, "sm_80", reduce_rows.trace("x", T="f32", OP="sum"))
     exact, _ = assemble("saxpy", ptx(SAXPY, "sm_90a").encode(), "sm_90a")
     with pytest.raises(CompileError, match="holds arch sm_90a, its label says sm_90"):
-        validate(exact, "sm_90")
+        validate(exact, "sm_90", SAXPY)
+    with pytest.raises(CompileError, match=r"parameters .* are \(16, 4\), not \(16, 8\)"):
+        validate(blob, "sm_80", saxpy.trace("f64", T="f64"))
+    with pytest.raises(CompileError, match=r"its workgroup is \(256, 1, 1\), not \(128, 1, 1\)"):
+        validate(blob, "sm_80", replace(SAXPY, workgroup=(128, 1, 1)))
 
 
 def test_damaged_bytes_are_refused(made_by: str) -> None:
     blob, _ = assemble("saxpy", ptx(SAXPY).encode(), "sm_80")
     for damaged in (b"", b"\x7fELF", blob[:100], blob[: len(blob) // 2], b"\0" + blob[1:]):
         with pytest.raises(CompileError, match="cubin"):
-            validate(damaged, "sm_80")
+            validate(damaged, "sm_80", SAXPY)
 
 
 def test_a_ptx_newer_than_the_assembler_is_refused_in_its_words(made_by: str) -> None:
@@ -92,11 +99,21 @@ def test_without_an_assembler_the_refusal_says_what_to_install(
 
 def test_the_build_step_gives_what_the_backend_gives(require: Callable[..., None]) -> None:
     require("ptxas")
-    from gristmill.backends.compile import Options
-    from gristmill.ir.text import print_kernel
-
     step = "gristmill.backends.steps:compile_step"
     one = pool().run(step, print_kernel(SAXPY), "cubin-sm_80", {"checks": False}, "")
     two = pool().run("gristmill.backends.cubin.emit:assemble_step", ptx(SAXPY).encode(), "sm_80")
     assert one["artifact"] == two["artifact"]
-    assert Options() == Options(checks=False)
+
+
+@pytest.mark.parametrize("checks", [False, True])
+def test_a_build_refuses_a_cubin_of_another_text_than_its_manifest(
+    checks: bool, require: Callable[..., None]
+) -> None:
+    require("ptxas")
+    _, manifest = compiled(SAXPY, checks=checks)
+    first = manifest.to_json().encode()
+    right = assemble_step(ptx(SAXPY, checks=checks).encode(), "sm_80")
+    relabelled(first, "cubin-sm_80", "key", **right)
+    wrong = assemble_step(ptx(SAXPY, checks=not checks).encode(), "sm_80")
+    with pytest.raises(CompileError, match="its parameters"):
+        relabelled(first, "cubin-sm_80", "key", **wrong)

@@ -7,10 +7,13 @@ import re
 import pytest
 
 from gristmill.backends.compile import CompileError
+from gristmill.backends.llvm import toolchain
 from gristmill.backends.ptx.arch import ARCHS
 from gristmill.backends.ptx.emit import validate, write
+from gristmill.backends.steps import compile_step
 from gristmill.ir import abi
 from gristmill.ir.core import Kernel
+from gristmill.ir.text import print_kernel
 from gristmill.kernels.elementwise import saxpy
 from kernel_text import kernel
 from ptx_tools import compiled, ptx
@@ -208,9 +211,11 @@ def test_workgroup_memory_beyond_48_kib_is_stated_by_the_launch() -> None:
         (".version 7.0", ".version 7.8", r"\.version is 7\.8"),
         (".target sm_80", ".target sm_90", r"\.target is sm_90"),
         (".visible .entry test", ".visible .entry other", "its entry is other"),
-        (".param .u64 test_param_3", ".param .u32 test_param_3", "bytes of parameters"),
+        (".param .u64 test_param_3", ".param .u32 test_param_3", r"are .*4., not .*8."),
         (".reqntid 32, 1, 1", ".reqntid 64, 1, 1", "its directives"),
         ("\tret;", "\tcall (r), sinf, (a);\n\tret;", "calls what it does not define"),
+        ("\tret;", "\t@%p1 call.uni (r), sinf, (a);\n\tret;", "calls what it does not define"),
+        ("\tret;", "\t{ @!%p1 call sinf; }\n\tret;", "does not define: @!%p1 call sinf"),
         (".visible .entry test", ".visible .entry a() {}\n.visible .entry test", "2 entries"),
     ],
 )
@@ -221,3 +226,25 @@ def test_a_text_that_is_not_what_its_label_says_is_refused(old: str, new: str, w
     assert old in text
     with pytest.raises(CompileError, match=words):
         validate(text.replace(old, new).encode(), "sm_80", k)
+
+
+@pytest.mark.parametrize("checks", [False, True])
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (".visible .entry test", ".visible .entry other", "its entry is other"),
+        (".param .u64 test_param_3", ".param .u32 test_param_3", r"are .*4., not .*8."),
+        (".reqntid 32, 1, 1", ".reqntid 32, 1, 16", "its directives"),
+    ],
+)
+def test_a_build_refuses_a_text_that_is_not_what_its_manifest_says(
+    old: str, new: str, words: str, checks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    k = fused("f32")
+    text = ptx(k, checks=checks)
+    assert text.count(old) == 1
+    monkeypatch.setattr(toolchain, "emit_assembly", lambda *_: text.replace(old, new))
+    with pytest.raises(CompileError, match=words):
+        compile_step(print_kernel(k), "ptx-sm_80", {"checks": checks}, "")
+    monkeypatch.setattr(toolchain, "emit_assembly", lambda *_: text)
+    compile_step(print_kernel(k), "ptx-sm_80", {"checks": checks}, "")
