@@ -20,6 +20,7 @@ from pathlib import Path
 
 _PTX = 2  # nvJitLink's number of the input type
 _PACKAGE = "nvidia-nvjitlink"
+_SECONDS = 600
 MISSING = "assembler missing"
 
 
@@ -32,9 +33,7 @@ def identity() -> str:
     """Name and version of the assembler that `assemble` uses; `MISSING` where there is none."""
     program = ptxas()
     if program is not None:
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
-        version = re.search(r"V([\d.]+)", told.stdout)
-        return f"ptxas {version[1] if version else 'of unknown version'}"
+        return f"ptxas {'.'.join(map(str, version(program)))}"
     if library() is not None:
         return f"nvjitlink {importlib.metadata.version(_PACKAGE)}"
     return MISSING
@@ -49,29 +48,42 @@ def assemble(ptx: bytes, arch: str) -> tuple[bytes, str]:
     if path is not None:
         return _linked(str(path), ptx, arch)
     raise AssemblerError(
-        "no assembler: put ptxas on PATH (pip install nvidia-cuda-nvcc), or install the extra "
-        "cubin (pip install 'gristmill[cubin]')"
+        "no assembler: install the extra cubin (pip install 'gristmill[cubin]'), or put a ptxas "
+        "that tells its version on PATH"
     )
 
 
-def _packages(pattern: str) -> list[Path]:
-    """Files within NVIDIA's Python packages, the newest CUDA first."""
-    spec = importlib.util.find_spec("nvidia")
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return [p for place in places for p in sorted(Path(place).glob(pattern), reverse=True)]
-
-
 def library() -> Path | None:
-    """nvJitLink's shared library, from its package alone: its version is the package's."""
-    if not any(importlib.metadata.distributions(name=_PACKAGE)):
+    """nvJitLink's shared library: the file of the package whose version the key holds, not one
+    that a package for another CUDA has put beside it."""
+    try:
+        files = importlib.metadata.distribution(_PACKAGE).files or ()
+    except importlib.metadata.PackageNotFoundError:
         return None
-    return next(iter(_packages("*/lib/libnvJitLink.so.*")), None)
+    found = [Path(str(f.locate())) for f in files if f.name.startswith("libnvJitLink.so")]
+    return next((path for path in found if path.exists()), None)
 
 
 def ptxas() -> Path | None:
-    """The program: from its package, else from PATH."""
-    found = shutil.which("ptxas")
-    return next(iter(_packages("*/bin/ptxas")), Path(found) if found else None)
+    """The newest program among NVIDIA's packages and on PATH."""
+    spec = importlib.util.find_spec("nvidia")
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    found = [p for place in places for p in sorted(Path(place).glob("*/bin/ptxas"))]
+    if on_path := shutil.which("ptxas"):
+        found.append(Path(on_path))
+    # One that does not tell its version is none: the key of what it makes could not name it.
+    return max(filter(version, found), key=version, default=None)
+
+
+@lru_cache
+def version(program: Path) -> tuple[int, ...]:
+    """The version of a ptxas as the program tells it; empty where it tells none."""
+    try:
+        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(r"\bV(\d+(?:\.\d+)+)", told.stdout)
+    return tuple(map(int, found[1].split("."))) if found else ()
 
 
 def _assembled(program: str, ptx: bytes, arch: str) -> tuple[bytes, str]:
@@ -79,7 +91,10 @@ def _assembled(program: str, ptx: bytes, arch: str) -> tuple[bytes, str]:
         source, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_bytes(ptx)
         command = [program, f"-arch={arch}", "-v", "-o", str(out), str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise AssemblerError(f"ptxas was not done after {_SECONDS} seconds") from error
         if done.returncode or not out.exists():
             raise AssemblerError(_words(done.stderr.replace(folder + "/", "")))
         return out.read_bytes(), done.stderr

@@ -25,7 +25,10 @@ def program(name: str) -> tuple[str, str]:
         path = shutil.which(candidate)
         if path is None:
             continue
-        told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+        try:
+            told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+        except subprocess.TimeoutExpired as error:
+            raise LlvmError(f"{path} --version was not done after 60 seconds") from error
         found = re.search(r"LLVM version ([\d.]+)", told.stdout)
         version = found[1] if found else "unknown"
         if version.startswith(expected + "."):
@@ -60,7 +63,10 @@ def emit(ir: str, machine: Machine, kind: str) -> bytes:
 
 def _run(name: str, flags: tuple[str, ...] | list[str], data: bytes) -> bytes:
     command = [program(name)[0], *flags, "-o", "-", "-"]
-    done = subprocess.run(command, input=data, capture_output=True, timeout=_SECONDS)
+    try:
+        done = subprocess.run(command, input=data, capture_output=True, timeout=_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise LlvmError(f"{name} was not done after {_SECONDS} seconds") from error
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip()[-1000:]
         raise LlvmError(f"{name} refuses the module (status {done.returncode}): {words}")

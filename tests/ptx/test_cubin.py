@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,6 +85,69 @@ def test_a_ptx_newer_than_the_assembler_is_refused_in_its_words(made_by: str) ->
     text = ptx(SAXPY).replace(".version 7.0", ".version 99.0").encode()
     with pytest.raises(CompileError, match=r"Unsupported \.version 99\.0"):
         assemble("saxpy", text, "sm_80")
+
+
+def program(folder: Path, words: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "ptxas").write_text(f"#!/bin/sh\n{words}\n")
+    (folder / "ptxas").chmod(0o755)
+
+
+@pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder in place of NVIDIA's packages, and nothing on PATH."""
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(assembler.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr(assembler.shutil, "which", lambda name: None)
+    assembler.identity.cache_clear()
+    yield tmp_path
+    assembler.identity.cache_clear()
+
+
+def test_the_newest_ptxas_runs_whatever_its_package_is_called(packages: Path) -> None:
+    for name, told in (("cuda_nvcc", "V12.9.86"), ("cu13", "V13.0.88"), ("cu9", "V9.2.148")):
+        program(packages / name / "bin", f"echo release, {told}")
+    assert assembler.ptxas() == packages / "cu13/bin/ptxas"
+    assert assembler.identity() == "ptxas 13.0.88"
+
+
+def test_a_ptxas_that_tells_no_version_is_not_taken(packages: Path) -> None:
+    program(packages / "cu13/bin", "echo hello")
+    program(packages / "cu12/bin", "exit 1")
+    assert assembler.ptxas() is None
+    assert "unknown" not in assembler.identity()
+
+
+def test_nvjitlink_of_another_cuda_beside_it_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As after `pip install nvidia-nvjitlink nvidia-nvjitlink-cu12`."""
+    for name in ("cu13/lib/libnvJitLink.so.13", "nvjitlink/lib/libnvJitLink.so.12"):
+        (tmp_path / "nvidia" / name).parent.mkdir(parents=True)
+        (tmp_path / "nvidia" / name).touch()
+    for name, version, file in (
+        ("nvidia_nvjitlink", "13.0.88", "cu13/lib/libnvJitLink.so.13"),
+        ("nvidia_nvjitlink_cu12", "12.9.86", "nvjitlink/lib/libnvJitLink.so.12"),
+    ):
+        about = tmp_path / f"{name}-{version}.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Name: {name.replace('_', '-')}\nVersion: {version}\n")
+        (about / "RECORD").write_text(f"nvidia/{file},,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(assembler, "ptxas", lambda: None)
+    assembler.identity.cache_clear()
+    assert assembler.library() == tmp_path / "nvidia/cu13/lib/libnvJitLink.so.13"
+    assert assembler.identity() == "nvjitlink 13.0.88"
+    assembler.identity.cache_clear()
+
+
+def test_an_assembler_that_hangs_is_an_error_of_one_kernel(
+    packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(packages / "cu13/bin", "[ $1 = --version ] && echo V13.0 || exec sleep 60")
+    monkeypatch.setattr(assembler, "_SECONDS", 0.2)
+    with pytest.raises(CompileError, match=r"saxpy for cubin-sm_80: ptxas was not done after 0\.2"):
+        assemble("saxpy", b"", "sm_80")
 
 
 def test_without_an_assembler_the_refusal_says_what_to_install(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from gristmill.backends.compile import Options, compile_kernel
+from gristmill.backends.compile import CompileError, Options, compile_kernel
 from gristmill.backends.llvm import external
 from gristmill.backends.llvm.machine import LlvmError
 from gristmill.ir.text import print_kernel
+from gristmill.kernels.elementwise import saxpy
 from ptx_tools import ptx, shipped
 
 
@@ -32,6 +34,19 @@ def test_cpu_artifacts_are_the_same(arch: str, require: Callable[..., None]) -> 
             for route in ("llvmlite", "llc")
         }
         assert len(blobs) == 1, path
+
+
+def test_a_program_that_hangs_is_an_error_of_one_kernel(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hangs = tmp_path / "opt"
+    hangs.write_text("#!/bin/sh\nexec sleep 60\n")
+    hangs.chmod(0o755)
+    monkeypatch.setattr(external, "program", lambda name: (str(hangs), "22.1.0"))
+    monkeypatch.setattr(external, "_SECONDS", 0.2)
+    kernel = saxpy.trace("x", T="f32")
+    with pytest.raises(CompileError, match=r"saxpy for ptx-sm_80: opt was not done after 0\.2"):
+        compile_kernel(print_kernel(kernel), "ptx-sm_80", Options(llvm="llc"))
 
 
 def test_programs_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
