@@ -59,7 +59,8 @@ class Allocation:
 class Buffer:
     """Elements of one dtype in device memory; a view shares memory with what it was made from.
 
-    Other libraries on the same device take it by DLPack or `__cuda_array_interface__`.
+    Other libraries on the same device take it by DLPack, which keeps its memory for them, or by
+    `__cuda_array_interface__`: then the buffer, and the open device, must outlive their use of it.
     """
 
     read_only = False  # memory of another library that must not be written

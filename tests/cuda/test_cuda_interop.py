@@ -328,7 +328,9 @@ def test_what_cannot_be_given_is_a_buffer_error(device: runtime.Device) -> None:
         assert not hasattr(other, "__cuda_array_interface__")
     bf16 = device.allocate(4, "bf16")
     assert not hasattr(bf16, "__cuda_array_interface__")
-    assert dlpack.take(bf16.__dlpack__(), "here").dtype.name == "bf16"
+    taken = dlpack.take(bf16.__dlpack__(), "here")
+    assert taken.dtype.name == "bf16"
+    taken.let_go()
 
 
 def test_a_used_capsule_is_refused(device: runtime.Device) -> None:

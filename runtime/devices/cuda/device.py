@@ -27,6 +27,7 @@ from .memory import CudaMemory, Heap
 from .modules import Code, manifest_of
 from .physical import capabilities
 from .queue import Queue
+from .remains import Remains
 from .transfers import Transfers
 
 
@@ -54,6 +55,7 @@ class CudaDevice(HasContext, Device):
         self._counter: CudaMemory | None = None
         self._recordings: set[CudaRecording] = set()
         self._shared = Shared(self)
+        self._remains: Remains | None = None
 
     @property
     def stream(self) -> int:
@@ -190,6 +192,11 @@ class CudaDevice(HasContext, Device):
     def _give(self, buffer: Buffer, stream: int | None) -> Any:
         return self._shared.give(buffer, stream)
 
+    def taker_is_done(self) -> None:
+        """A capsule of the device's memory has ended."""
+        if self._remains is not None:
+            self._remains.taker_is_done()
+
     def _place(self) -> tuple[int, int]:
         return CUDA, self.ordinal
 
@@ -210,9 +217,15 @@ class CudaDevice(HasContext, Device):
             self._shared.part()
             self._transfers.close()
             self._map.close()
-            self._heap.close()
             for code in self._codes:
                 code.close()
             self._codes.clear()
-            self._queue.close()
-        self._context.release()
+            remains = Remains(self)
+            used = remains.memory
+            for memory in self._heap.shared():
+                if memory not in used:
+                    self._shared.forget(memory)
+            self._heap.empty(but=used)
+            self._queue.wait(self.timeout)
+        self._remains = remains
+        remains.settle()  # takers may have been done meanwhile

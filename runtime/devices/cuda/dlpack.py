@@ -13,6 +13,7 @@ from ...errors import ArgumentError
 CUDA, CUDA_MANAGED = 2, 13
 _KINDS = {"i": 0, "u": 1, "f": 2, "bf": 4, "bool": 6}
 _READ_ONLY = 1
+MAJOR = 1  # of the versions whose form is known
 PLAIN, USED_PLAIN = b"dltensor", b"used_dltensor"
 VERSIONED, USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versioned"
 
@@ -74,17 +75,34 @@ _pointer.restype, _pointer.argtypes = c_void_p, [c_void_p, ctypes.c_char_p]
 _rename = _python.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, [c_void_p, ctypes.c_char_p]
 
-# What capsules refer to, by the address of their struct, until its deleter is called.
-_given: dict[int, Any] = {}
+
+class _Given(NamedTuple):
+    """What a capsule refers to, and what is called once it does not any more."""
+
+    managed: _Managed
+    sizes: Any
+    keep: Any
+    done: Callable[[], None] | None
+
+
+# By the address of their struct, until its deleter is called.
+_given: dict[int, _Given] = {}
+
+
+def kept() -> list[Any]:
+    """What live capsules and their takers keep."""
+    return [given.keep for given in list(_given.values())]
 
 
 def _taker_is_done(address: int) -> None:
-    _given.pop(address, None)
+    given = _given.pop(address, None)
+    if given is not None and given.done is not None:
+        given.done()
 
 
 def _capsule_ends(capsule: int) -> None:
     if _is_valid(capsule, PLAIN):  # nobody took it
-        _given.pop(_pointer(capsule, PLAIN), None)
+        _taker_is_done(_pointer(capsule, PLAIN))
 
 
 # For C, and as long as the process lives: takers may be done at any time.
@@ -98,8 +116,16 @@ def dtype_code(dtype: DType) -> tuple[int, int]:
     return _KINDS[name], 8 if dtype.is_bool else dtype.bits
 
 
-def give(address: int, device_id: int, shape: tuple[int, ...], dtype: DType, keep: Any) -> Any:
-    """A capsule of C-ordered device memory, which holds `keep` until its taker is done."""
+def give(
+    address: int,
+    device_id: int,
+    shape: tuple[int, ...],
+    dtype: DType,
+    keep: Any,
+    done: Callable[[], None] | None = None,
+) -> Any:
+    """A capsule of C-ordered device memory, which holds `keep` until its taker is done: then `done`
+    is called, in any thread."""
     managed = _Managed()
     tensor = managed.tensor
     sizes = (c_int64 * max(1, len(shape)))(*shape)
@@ -109,7 +135,7 @@ def give(address: int, device_id: int, shape: tuple[int, ...], dtype: DType, kee
     tensor.shape = ctypes.cast(sizes, ctypes.POINTER(c_int64))
     managed.deleter = ctypes.cast(_delete, c_void_p)
     at = ctypes.addressof(managed)
-    _given[at] = managed, sizes, keep
+    _given[at] = _Given(managed, sizes, keep, done)
     return _new(at, PLAIN, ctypes.cast(_destroy, c_void_p))
 
 
@@ -119,6 +145,17 @@ def take(capsule: Any, where: str) -> Taken:
     if _is_valid(at, VERSIONED):
         address = _pointer(at, VERSIONED)
         versioned = _ManagedVersioned.from_address(address)
+        if versioned.major > MAJOR:  # of what follows only the deleter is where it was
+            got = f"version {versioned.major}.{versioned.minor}"
+            _rename(at, USED_VERSIONED)
+            if versioned.deleter:
+                _Deleter(versioned.deleter)(address)
+            raise ArgumentError(
+                "a DLPack capsule of another version",
+                where=where,
+                expected=f"at most version {MAJOR}",
+                got=got,
+            )
         tensor, deleter = versioned.tensor, versioned.deleter
         read_only = bool(versioned.flags & _READ_ONLY)
         used = USED_VERSIONED

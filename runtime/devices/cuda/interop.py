@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from .memory import CudaMemory
 if TYPE_CHECKING:
     from .device import CudaDevice
 
+INVALID_VALUE = 1
 LEGACY, PER_THREAD = 1, 2  # default streams, as both protocols and the driver number them
 
 
@@ -32,6 +34,7 @@ class Shared:
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
         self._given: dict[int, weakref.ref[Allocation]] = {}
+        self._starts: list[int] = []  # the addresses in it, sorted
         self._serial: int | None = None
         # Foreign memory that nobody holds, and an event after the last work that may use it.
         self._parting: deque[tuple[Any, CudaMemory]] = deque()
@@ -53,25 +56,20 @@ class Shared:
             raise BufferError(f"stream {stream!r}: 1, 2, a stream's handle, or -1 for none")
         if stream != -1:
             self._device._queue.before(LEGACY if stream is None else stream)
-        memory: CudaMemory = buffer.allocation.handle
-        if memory.keep is None:
-            memory.shared = True
-            self._given[memory.address] = weakref.ref(buffer.allocation)
-        address = memory.address + buffer.offset if buffer.count else 0
-        return dlpack.give(address, self._device.ordinal, buffer.shape, buffer.dtype, buffer)
+        address = self._note(buffer) + buffer.offset if buffer.count else 0
+        ordinal, done = self._device.ordinal, self._device.taker_is_done
+        return dlpack.give(address, ordinal, buffer.shape, buffer.dtype, buffer.allocation, done)
 
     def interface(self, buffer: Buffer) -> dict[str, Any]:
-        """`__cuda_array_interface__`, version 3: users wait for the device's stream."""
+        """`__cuda_array_interface__`, version 3: users wait for the device's stream. Nothing tells
+        when they are done: the buffer must outlive them."""
         if buffer.dtype.name == "bf16":
             raise AttributeError("__cuda_array_interface__ has no bf16")
-        memory: CudaMemory = buffer.allocation.handle
-        if memory.keep is None:
-            memory.shared = True
-            self._given[memory.address] = weakref.ref(buffer.allocation)
+        address = self._note(buffer) + buffer.offset if buffer.count else 0
         return {
             "shape": buffer.shape,
             "typestr": np.dtype(buffer.dtype.storage).str,
-            "data": (memory.address + buffer.offset if buffer.count else 0, buffer.read_only),
+            "data": (address, buffer.read_only),
             "strides": None,
             "stream": self._device.stream,
             "version": 3,
@@ -96,7 +94,8 @@ class Shared:
     def forget(self, memory: CudaMemory) -> None:
         """Own memory goes back. Others may still use what they were given: the memory is free
         after all that the context holds now."""
-        self._given.pop(memory.address, None)
+        if self._given.pop(memory.address, None) is not None:
+            del self._starts[bisect_left(self._starts, memory.address)]
         api, queue = self._device.api, self._device._queue
         event = queue.event()
         try:
@@ -105,6 +104,7 @@ class Shared:
             except DriverError:  # older than CUDA 12.5, or a stream is being captured
                 api.call("cuEventRecord", event, LEGACY)
             api.call("cuStreamWaitEvent", queue.stream, event, 0)
+            queue.busy = True
         finally:
             api.call("cuEventDestroy", event)
 
@@ -128,8 +128,7 @@ class Shared:
     def _from_interface(self, value: Any, interface: dict[str, Any], where: str) -> Buffer:
         if interface.get("mask") is not None:
             raise ArgumentError("a masked array", where=where, expected="a plain array")
-        dtype = as_dtype(interface["typestr"])
-        address, read_only = interface["data"]
+        dtype, address, read_only = _told(interface, where)
         shape, strides = tuple(interface["shape"]), interface.get("strides")
         if strides is not None:
             if any(s % dtype.bytes for s in strides):
@@ -137,9 +136,7 @@ class Shared:
             strides = tuple(s // dtype.bytes for s in strides)
         owner = self._device.ordinal
         if math.prod(shape):
-            names = self._device.api.drv.CUpointer_attribute
-            which = names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-            owner = int(self._device.api.call("cuPointerGetAttribute", which, address))
+            owner = self._ordinal(address, where)
         self._check(shape, strides, owner, where)
         # Without a word on streams the owner's default stream is meant; None: all is done.
         stream = interface.get("stream", LEGACY)
@@ -149,7 +146,23 @@ class Shared:
         def let_go(held: list[Any] = [value]) -> None:  # noqa: B006 (a cell that is emptied)
             held.clear()
 
-        return self._buffer(int(address or 0), shape, dtype, bool(read_only), let_go)
+        return self._buffer(address, shape, dtype, read_only, let_go)
+
+    def _ordinal(self, address: int, where: str) -> int:
+        """The device that an address belongs to."""
+        api = self._device.api
+        which = api.drv.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        try:
+            return int(api.call("cuPointerGetAttribute", which, address))
+        except DriverError as error:
+            if error.code != INVALID_VALUE:
+                raise
+            raise ArgumentError(
+                "no memory of this device",
+                where=where,
+                expected="the address of device memory",
+                got=f"{address:#x}, which the driver does not know",
+            ) from error
 
     def _check(
         self, shape: tuple[int, ...], strides: tuple[int, ...] | None, owner: int, where: str
@@ -187,11 +200,41 @@ class Shared:
         return buffer
 
     def _own(self, address: int) -> Allocation | None:
-        for start, held in self._given.items():
-            allocation = held()
-            if allocation is not None and start <= address < start + allocation.nbytes:
-                return allocation
-        return None
+        at = bisect_right(self._starts, address) - 1
+        if at < 0:
+            return None
+        start = self._starts[at]
+        allocation = self._given[start]()
+        if allocation is None or address >= start + allocation.nbytes:
+            return None
+        return allocation
+
+    def _note(self, buffer: Buffer) -> int:
+        """Others are about to be handed a buffer; the address of its memory."""
+        memory: CudaMemory = buffer.allocation.handle
+        if memory.keep is None:
+            memory.shared = True
+            if memory.address not in self._given:
+                insort(self._starts, memory.address)
+            self._given[memory.address] = weakref.ref(buffer.allocation)
+        return memory.address
+
+
+def _told(interface: dict[str, Any], where: str) -> tuple[DType, int, bool]:
+    """Type, address and whether it is read-only; ArgumentError where an interface lacks them."""
+    missing = [name for name in ("shape", "typestr", "data") if name not in interface]
+    data = interface.get("data")
+    if missing or not isinstance(data, tuple) or len(data) != 2:
+        raise ArgumentError(
+            f"__cuda_array_interface__ without {' and '.join(missing) or 'an address'}",
+            where=where,
+            expected="shape, typestr and data, which is an address and whether it is read-only",
+        )
+    try:
+        dtype = as_dtype(interface["typestr"])
+    except ArgumentError as error:
+        raise ArgumentError(error.what, where=where, expected=error.expected) from error
+    return dtype, int(data[0] or 0), bool(data[1])
 
 
 def _in_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

@@ -77,6 +77,18 @@ class Heap:
         free, _ = self._api.call("cuMemGetInfo")
         return int(free) + max(0, self._reserved() - self._held)
 
+    def empty(self, but: frozenset[CudaMemory]) -> None:
+        """Give back all but this memory, also what the pool keeps."""
+        for memory in self._live - but:
+            self.release(memory)
+        if self.pool is not None:
+            self._queue.wait(self._queue.timeout)
+            self._api.call("cuMemPoolTrimTo", self.pool, 0)
+
+    def shared(self) -> list[CudaMemory]:
+        """What others were handed."""
+        return [memory for memory in self._live if memory.shared]
+
     def close(self) -> None:
         """No work is pending."""
         for memory in list(self._live):
