@@ -135,6 +135,33 @@ def test_launches_on_the_same_foreign_memory_are_ordered_in_a_recording(
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_replays_and_the_owners_stream_take_turns_where_the_caller_says_so(
+    device: runtime.Device, bundle: runtime.Bundle, owner: Owner, mode: str
+) -> None:
+    """As README shows it; 0 is the owner's stream where that is the default one."""
+    saxpy, stream = device.load(bundle, "saxpy"), int(owner.stream)
+    x, y = (owner.tensor(np.full(8, v, np.float32), mode) for v in (1, 2))
+    with device.record() as recording:
+        for _ in range(20):
+            recording.launch(saxpy, x, y, 1.0)
+    device.synchronize()
+    for turn in (1, 2, 3):
+        filled = np.full(8, turn, np.float32)
+        for _ in range(20):
+            owner.call("cuMemcpyHtoDAsync", y.address, filled.ctypes.data, 32, owner.stream)
+        device.order_after(stream)  # type: ignore[attr-defined]
+        recording.replay()
+        device.order_before(stream)  # type: ignore[attr-defined]
+        assert set(copied(owner, y.address, 8)) == {turn + 20}
+    device.order_after(0)  # type: ignore[attr-defined]
+    device.order_before(0)  # type: ignore[attr-defined]
+    device.synchronize()
+    recording.close()
+    x.free()
+    y.free()
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_foreign_memory_is_held_until_pending_work_is_done(
     device: runtime.Device, bundle: runtime.Bundle, owner: Owner, mode: str, fake: FakeDriver
 ) -> None:

@@ -65,13 +65,19 @@ class CudaDevice(HasContext, Device):
     @entry
     @current
     def order_after(self, stream: int) -> None:
-        """What is submitted from now on waits for what a stream of another library holds now."""
+        """What is submitted from now on waits for what a stream of another library holds now.
+
+        For arrays that were handed over before. `stream`: its handle, 0 for the default stream.
+        """
         self._queue.after(stream)
 
     @entry
     @current
     def order_before(self, stream: int) -> None:
-        """What a stream of another library is given from now on waits for all submitted work."""
+        """What a stream of another library is given from now on waits for all submitted work.
+
+        After launches and replays that write its arrays: nothing else makes it wait.
+        """
         self._queue.before(stream)
 
     @current

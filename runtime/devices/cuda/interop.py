@@ -2,7 +2,9 @@
 
 Foreign memory has offsets counted from address 0 and one serial number for all of it, so that two
 tensors that overlap are seen to overlap. Whoever shares memory orders streams: taking it, the
-device's stream waits for the owner's; giving it, the taker's stream waits for the device's.
+device's stream waits for the owner's; giving it, the taker's stream waits for the device's. What
+comes later only callers can order (DLPack does not tell the owner's stream): by `order_after` and
+`order_before` of the device.
 """
 
 from __future__ import annotations
