@@ -12,8 +12,9 @@ for folder in ("ptx", "cpu", "spirv"):  # `elementwise`, `kernel_text`, the case
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 from gristmill.backends.ptx.arch import ARCHS  # noqa: E402 - the path is set above
+from ptx_tools import usual  # noqa: E402
 
-USUAL = ("sm_80", "sm_90a")
+USUAL = usual()
 
 
 @pytest.fixture(

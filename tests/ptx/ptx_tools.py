@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +17,10 @@ from gristmill.backends.trace import trace
 from gristmill.ir.core import Kernel
 from gristmill.ir.text import parse_kernel, print_kernel
 from gristmill.store.manifest import Manifest
+from gristmill_build import config, options, plan, sources
 
 ROOT = Path(__file__).parents[2]
+_TRACED: dict[str, Kernel] = {}  # by the path of the trace, for tests of several targets
 
 
 @functools.cache
@@ -54,15 +55,22 @@ def assembled(text: str, arch: str) -> bytes:
         return out.read_bytes()
 
 
+def usual() -> set[str]:
+    """What a build makes where no architecture is named, and the one with instructions of its
+    own."""
+    rows = config.load(ROOT).targets.values()
+    baseline = {row.name for row in rows if row.baseline}
+    return {name[4:] for name in baseline if name.startswith("ptx-")} | {"sm_90a"}
+
+
 def shipped(target: str) -> Iterator[tuple[str, Kernel]]:
     """The kernels that a build for `target` compiles, by their path within it."""
-    sys.path.append(str(ROOT / "site_scons"))
-    from gristmill_build import config, options, plan, sources
-
     settings = config.load(ROOT)
     for step in plan.plan(options.choose({"target": target}, settings), settings).traces:
-        row = step.row
-        paths = sources.module_sources(ROOT, row.module)
-        files = {path: (ROOT / path).read_bytes() for path in paths}
-        text, _ = trace(files, row.module, row.kernel, step.specialization, step.constexprs)
-        yield step.stem.partition("/kir/")[2], parse_kernel(text.decode())
+        if step.stem not in _TRACED:
+            row = step.row
+            paths = sources.module_sources(ROOT, row.module)
+            files = {path: (ROOT / path).read_bytes() for path in paths}
+            text, _ = trace(files, row.module, row.kernel, step.specialization, step.constexprs)
+            _TRACED[step.stem] = parse_kernel(text.decode())
+        yield step.stem.partition("/kir/")[2], _TRACED[step.stem]

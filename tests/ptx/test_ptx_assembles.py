@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.ops import ROWS
 from progen import EVERYTHING, Features, random_kernel
-from ptx_tools import assembled, ptx, shipped
+from ptx_tools import assembled, ptx, shipped, usual
 from test_cpu_every_op import cases, kernel_of
 
 CASES = {
@@ -25,20 +24,20 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def traced() -> list[tuple[str, Kernel]]:
-    return list(shipped("ptx"))
+def test_what_a_build_makes_by_itself_is_assembled_every_time() -> None:
+    assert usual() == {"sm_80", "sm_90", "sm_90a"}
 
 
-def test_every_shipped_kernel(arch: str, traced: list[tuple[str, Kernel]]) -> None:
-    assert len(traced) > 80
-    for _, kernel in traced:
+def test_every_shipped_kernel(arch: str) -> None:
+    kernels = list(shipped(f"ptx-{arch}"))
+    assert len(kernels) > 80
+    for _, kernel in kernels:
         assembled(ptx(kernel, arch), arch)
 
 
 @pytest.mark.slow
-def test_every_shipped_kernel_with_checks(arch: str, traced: list[tuple[str, Kernel]]) -> None:
-    for _, kernel in traced:
+def test_every_shipped_kernel_with_checks(arch: str) -> None:
+    for _, kernel in shipped(f"ptx-{arch}"):
         assembled(ptx(kernel, arch, checks=True), arch)
 
 
