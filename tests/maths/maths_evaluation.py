@@ -37,22 +37,6 @@ def build(op: str, t: Type, fused: bool = True) -> tuple[Region, Value]:
     return Region(args, tuple(builder.ops)), result
 
 
-def count_ops(op: str, t: Type, fused: bool = True) -> tuple[int, int]:
-    """Ops of an expansion on its main path and inside its branch or loop, constants apart."""
-
-    def count(region: Region) -> int:
-        ops = [
-            o
-            for o in region.ops
-            if o.name not in ("const", "splat", "yield", "condition", "continue")
-        ]
-        return sum(not o.regions for o in ops)
-
-    region, _ = build(op, t, fused)
-    inner = sum(count(r) for o in region.ops for r in o.regions)
-    return count(region), inner
-
-
 def _fma(a: Array, b: Array, c: Array) -> Array:
     wide = np.float64 if a.dtype == np.float32 else np.longdouble
     return (a.astype(wide) * b.astype(wide) + c.astype(wide)).astype(a.dtype)
