@@ -50,6 +50,22 @@ def reversed_blocks(
     copy_wait()
 
 
+@kernel(workgroup=lambda: (32, 1, 1), grid=lambda: (1, 1, 1))
+def copies_before(x: Read[f32], y: Write[f32], start: u32, *, BY_SHIFT: bool = False):
+    """Blocks of four, each copied to a place that is a 32-bit unsigned sum less a constant."""
+    tile = workgroup_array(f32, 128)
+    i = u32(local_id(0))
+    at = start + i * u32(4) - u32(16)
+    if BY_SHIFT:
+        at = (start + i - u32(4)) << u32(2)
+    copy_async(tile, at, x, 4 * local_id(0), 4)
+    copy_commit()
+    copy_wait()
+    barrier()
+    for n in static_range(4):
+        y[4 * local_id(0) + n] = tile[4 * local_id(0) + n]
+
+
 def case(
     rng: np.random.Generator, t: str, count: int, fill: bool
 ) -> tuple[Kernel, list, np.ndarray]:

@@ -33,10 +33,10 @@ def place(x: Lowering, memory: Memory, index: Value, count: int = 1, certain: bo
 def folded_place(x: Lowering, memory: Memory, index: Value) -> str:
     """The address of memory[index], with constants anywhere in the sum as an offset of the access:
     neighbours then share one address."""
-    terms, offset = _terms(x, index)
-    if not terms or offset < 0 or x.type_of(index).dtype.bits != 32:
-        return place(x, memory, index)
     t = x.type_of(index)
+    terms, offset = _terms(x, index) if t.dtype.bits == 32 else ([], 0)
+    if not terms or offset < 0:
+        return place(x, memory, index)
     total = terms[0]
     for term in terms[1:]:
         total = x.f.value(f"add {t.text} {total}, {term}")
@@ -48,22 +48,29 @@ def folded_place(x: Lowering, memory: Memory, index: Value) -> str:
 
 
 def _terms(x: Lowering, value: Value) -> tuple[list[str], int]:
-    """A sum as its terms and its constant; sums without a constant stay whole."""
+    """A sum of 32-bit numbers as its terms and its constant, which wraps as they do; sums without
+    a constant stay whole."""
     known = x.constant(value)
     if known is not None:
-        return [], known
+        return [], _signed(known)
     op = x.defs.get(value.id)
     if op is not None and op.name == "add":
         left, right = (_terms(x, v) for v in op.operands)
         if left[1] or right[1] or not (left[0] and right[0]):
-            return [*left[0], *right[0]], left[1] + right[1]
+            return [*left[0], *right[0]], _signed(left[1] + right[1])
     factor = _factor(x, op)
     if op is not None and factor is not None:
         terms, offset = _terms(x, op.operands[0])
         if offset:
             t = x.type_of(value).text
-            return [x.f.value(f"mul {t} {term}, {factor}") for term in terms], offset * factor
+            products = [x.f.value(f"mul {t} {term}, {factor}") for term in terms]
+            return products, _signed(offset * factor)
     return [x.scalar(value)], 0
+
+
+def _signed(number: int) -> int:
+    """The number from -2**31 to 2**31 - 1 with the same 32 bits."""
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _factor(x: Lowering, op: Op | None) -> int | None:

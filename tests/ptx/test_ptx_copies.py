@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from copy_kernels import COPIES, case
+from copy_kernels import COPIES, case, copies_before
 from gristmill.backends.compile import Options
-from gristmill.backends.ptx.emit import emit
+from gristmill.backends.ptx.arch import ARCHS
+from gristmill.backends.ptx.emit import emit, prepare, write
 from gristmill.ir.dtypes import DTYPES
 from ptx_model.host import Model
 from ptx_tools import assembled
@@ -19,6 +22,18 @@ def test_copies_on_the_model(t: str, count: int, fill: bool, rng: np.random.Gene
     kernel, args, expected = case(rng, t, count, fill)
     Model(kernel).run(args, (1, 1, 1), seed=int(rng.integers(1 << 30)))
     assert (args[1] == expected).all()
+
+
+@pytest.mark.parametrize(("by_shift", "start"), [(False, 16), (True, 4)])
+def test_an_unsigned_place_less_a_constant_is_not_four_billion_elements_away(
+    by_shift: bool, start: int
+) -> None:
+    kernel = copies_before.trace("test", BY_SHIFT=by_shift)
+    text = write(prepare(kernel, Options()), ARCHS["sm_80"])
+    assert not re.findall(r"getelementptr .*, i64 -?\d{8,}", text)
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    Model(kernel).run([x, y, start], (1, 1, 1))
+    assert (y == x).all()
 
 
 def test_instructions(arch: str, rng: np.random.Generator) -> None:
