@@ -139,6 +139,25 @@ def test_a_stream_under_capture_is_refused_and_not_drawn_into(
         api.call("cuStreamDestroy", stream)
 
 
+def test_a_tensor_whose_owner_captures_is_refused_before_a_launch_lands_in_its_graph(
+    device: runtime.Device, fake: FakeDriver
+) -> None:
+    class Capturing:
+        def __init__(self, buffer: runtime.Buffer) -> None:
+            self.__dlpack_device__ = buffer.__dlpack_device__
+            self.buffer = buffer
+
+        def __dlpack__(self, *, stream: int) -> Any:
+            fake.set(capturing=stream)  # it waits for an event of the capture
+            return self.buffer.__dlpack__(stream=-1)
+
+    value = Capturing(device.upload(np.ones(4, np.float32)))
+    with pytest.raises(runtime.StateError, match="captured"):
+        device.adopt(value)
+    assert not dlpack.kept()
+    fake.set(capturing=0)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -116,7 +116,9 @@ class Shared:
             capsule = value.__dlpack__(stream=stream, max_version=(1, 0))
         except TypeError:  # from before versions
             capsule = value.__dlpack__(stream=stream)
-        self._device._queue.busy = True
+        queue = self._device._queue
+        queue.busy = True
+        queue.not_captured(queue.stream)  # else the owner has drawn it into a capture of its own
         taken = dlpack.take(capsule, where)
         try:
             self._check(taken.shape, taken.strides, taken.device_id, where)

@@ -57,7 +57,7 @@ class Queue:
     def after(self, stream: int) -> None:
         """What is submitted from now on waits for what a foreign stream holds now. StateError where
         that is being captured: waiting, this stream would be drawn into the capture."""
-        self._not_captured(stream)
+        self.not_captured(stream)
         event = self.event()
         try:
             self.api.call("cuEventRecord", event, stream)
@@ -69,7 +69,7 @@ class Queue:
     def before(self, stream: int) -> None:
         """What a foreign stream is given from now on waits for all that was submitted. StateError
         as for `after`."""
-        self._not_captured(stream)
+        self.not_captured(stream)
         event = self.event()
         try:
             self.mark(event)
@@ -81,7 +81,8 @@ class Queue:
         """No work is pending."""
         self.api.call("cuStreamDestroy", self.stream)
 
-    def _not_captured(self, stream: int) -> None:
+    def not_captured(self, stream: Any) -> None:
+        """StateError where a stream is being captured."""
         status, *state = self.api.drv.cuStreamIsCapturing(stream)
         if status and int(status) != CAPTURE_IMPLICIT:
             raise self.api.error(status, "cuStreamIsCapturing", self.name)
