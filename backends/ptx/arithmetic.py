@@ -22,6 +22,7 @@ class PtxArithmetic(Arithmetic):
 
     def __init__(self, f: Function, arch: Arch, fast: Sequence[str]) -> None:
         super().__init__(f, True, True, fast, native_bf16=arch.bf16)
+        self.flushes = "approximate" in fast
 
     def dot4(self, t: Ty, args: Sequence[str], signed: tuple[bool, bool]) -> str:
         kinds = ".".join("s" if s else "u" for s in signed)
@@ -29,8 +30,12 @@ class PtxArithmetic(Arithmetic):
 
     def native_narrow(self, name: str, t: Ty, args: Sequence[str]) -> str | None:
         """f16 has sums, products, fused products and comparisons; bf16 goes through f32, which
-        rounds a fused product twice as its meaning says."""
-        if t.dtype != f16 or name not in _HALF:
+        rounds a fused product twice as its meaning says.
+
+        Where f32 flushes denormals LLVM would have f16 do so too. Sums, products and comparisons go
+        through f32 there, where denormals of f16 are none.
+        """
+        if t.dtype != f16 or name not in _HALF or (self.flushes and name != "fma"):
             return None
         f = self.f
         halves = [f.value(f"bitcast i16 {a} to half") for a in args]
@@ -38,7 +43,8 @@ class PtxArithmetic(Arithmetic):
         if word.startswith("fcmp"):
             return f.value(f"{word} half {halves[0]}, {halves[1]}")
         if name == "fma":
-            result = f.call("llvm.fma.f16", "half", *(("half", h) for h in halves))
+            intrinsic = "llvm.nvvm.fma.rn.f16" if self.flushes else "llvm.fma.f16"
+            result = f.call(intrinsic, "half", *(("half", h) for h in halves))
         else:
             result = f.value(f"{word} {self.flags}half {halves[0]}, {halves[1]}")
         return f.value(f"bitcast half {result} to i16")

@@ -34,6 +34,7 @@ NVVM: dict[str, str] = {
     "cp.async.commit.group": "what was issued since the last one becomes a group",
     "cp.async.wait.{group,all}": "all groups but the last so many are done",
     "f2tf32.rna": "f32 rounded to 11 significant bits; sm_80 on",
+    "fma.rn.f16": "whether or not f32 flushes denormals, which `llvm.fma` goes by",
     "ex2.approx.ftz.f": "2**x, `fast` only",
     "lg2.approx.ftz.f": "log2(x), `fast` only",
     "sin.approx.ftz.f": "`fast` only",

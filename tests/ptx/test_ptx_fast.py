@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from gristmill.backends.ptx import fast
 from gristmill.ir.core import Kernel
 from kernel_text import kernel
-from ptx_tools import ptx
+from ptx_model.host import Model
+from ptx_tools import assembled, ptx
 
 WORDS = {
     "exp": "ex2", "exp2": "ex2", "log": "lg2", "log2": "lg2", "log10": "lg2", "sin": "sin",
@@ -46,6 +49,40 @@ def test_a_declaration_leaves_f64_exact(name: str) -> None:
 @pytest.mark.parametrize("name", ["exp", "log", "sin"])
 def test_f16_goes_through_the_function_of_f32(name: str) -> None:
     assert f"{WORDS[name]}.approx.ftz.f32" in ptx(applied(name, "f16", "fast approximate"))
+
+
+HALVES = """
+    %1 = global_id {dim=0} : i32
+    %2 = load %0, %1 : f16
+    %4 = mul %2, %2 : f16
+    %5 = sub %2, %4 : f16
+    %6 = add %5, %5 : f16
+    %7 = neg %2 : f16
+    %8 = fma %2, %7, %6 : f16
+    %9 = lt %8, %2 : bool
+    %10 = select %9, %8, %2 : f16
+    store %0, %1, %10
+    return"""
+
+
+@pytest.mark.parametrize("name", ["sm_75", "sm_80", "sm_90a", "sm_120"])
+def test_denormals_of_f16_are_not_flushed(name: str) -> None:
+    k = kernel("x: f16 buffer readwrite", HALVES, header="fast approximate")
+    text = ptx(k, name)
+    assert ".ftz.f16" not in text
+    assert "fma.rn.f16 " in text
+    assembled(text, name)
+
+
+def test_denormals_of_f16_on_the_model(require: Callable[..., None]) -> None:
+    require("gcc")
+    k = kernel("x: f16 buffer readwrite", HALVES, header="fast approximate")
+    x = np.arange(1, 33).astype(np.uint16).view(np.float16) * np.float16(32)
+    y = x.copy()
+    Model(k).run([y], (1, 1, 1))
+    twice = (x - x * x) + (x - x * x)
+    fused = (twice.astype(np.float64) - x.astype(np.float64) ** 2).astype(np.float16)
+    assert (y == np.where(fused < x, fused, x)).all()
 
 
 def test_each_lane_of_a_vector_is_computed() -> None:

@@ -42,6 +42,7 @@ NVVM: dict[str, Row] = {
     "vote.ballot.sync": WARP,
     "vote.{any,all}.sync": WARP,
     "idp4a.{s,u}.{s,u}": PURE,
+    "fma.rn.f16": PURE,
     "ex2.approx.ftz.f": PURE,
     "lg2.approx.ftz.f": PURE,
     "sin.approx.ftz.f": PURE,

@@ -56,6 +56,8 @@ API uint16_t model_fma_f16(uint16_t a, uint16_t b, uint16_t c) {
   return a;
 }
 
+API uint16_t nv_fma_rn_f16(uint16_t a, uint16_t b, uint16_t c) { return model_fma_f16(a, b, c); }
+
 /* f32 to bf16, whose ABI is that of _Float16: the bits in a vector register. */
 API _Float16 __truncsfbf2(float x) {
   uint32_t bits;
