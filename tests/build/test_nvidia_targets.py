@@ -78,6 +78,9 @@ def test_a_missing_assembler_is_one_line(nvidia: Project) -> None:
     package = nvidia.root / "nvidia"  # hides NVIDIA's packages from this build
     package.mkdir()
     (package / "__init__.py").write_text("")
+    about = nvidia.root / "nvidia_nvjitlink-0.dist-info"  # and so does this: it has no files
+    about.mkdir()
+    (about / "METADATA").write_text("Name: nvidia-nvjitlink\nVersion: 0\n")
     python = os.pathsep.join((str(nvidia.root), str(nvidia.compiler.parent)))
     done = nvidia.scons("target=cubin-sm_80", "kernel=scale", PATH="", PYTHONPATH=python)
     assert done.status != 0
