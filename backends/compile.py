@@ -92,7 +92,13 @@ def compile_kernel(
         if feature not in known:
             message = f"{op.name} needs {feature}, which this target does not have"
             raise CompileError(kernel.name, target, message, op.loc)
-    emitted: Emitted = module.emit(kernel, parsed.arch, options)
+    try:
+        emitted: Emitted = module.emit(kernel, parsed.arch, options)
+    except CompileError as error:
+        if error.loc is not None:
+            raise
+        # What concerns the kernel as a whole stands at its first line.
+        raise CompileError(kernel.name, target, error.message, Loc(file, 1, 1)) from error
     return emitted.blob, _manifest(kernel, target, options, emitted, key)
 
 

@@ -45,7 +45,7 @@ def trace(
 
     sources: path within the project -> bytes, for the kernel's module and all it imports from
     `kernels/`. constexprs: values as YAML has them, device functions by name.
-    The second result is JSON: {"LINE": [file, line, column], ...}.
+    The second result is JSON: {"LINE": [file, line, column], ...}; line 1 is the kernel's.
 
     Raises ir.lang.Diagnostic for wrong programs, TraceError for wrong requests.
     """
@@ -55,7 +55,10 @@ def trace(
         known = sorted(name for name, value in vars(loaded).items() if _is_kernel(value))
         raise TraceError(f"{loaded.__file__}: no kernel {kernel!r} (it has {', '.join(known)})")
     traced = function.trace(specialization, **constexprs)
-    locs = {str(line): [loc.file, loc.line, loc.column] for line, loc in line_locs(traced).items()}
+    places = line_locs(traced)
+    if (source := getattr(function, "source", None)) is not None:
+        places = {1: source.loc(source.node), **places}
+    locs = {str(line): [loc.file, loc.line, loc.column] for line, loc in places.items()}
     return print_kernel(traced).encode(), json.dumps(locs, separators=(",", ":")).encode()
 
 

@@ -6,6 +6,8 @@ lays out. `write` gives the LLVM IR text before optimisation: what a model of th
 
 from __future__ import annotations
 
+import re
+
 from ...ir import passes
 from ...ir.core import Kernel
 from ...ir.passes.copies import PlainCopies
@@ -38,6 +40,9 @@ INVOCATIONS = 1024
 EXTENSIONS = nv.FEATURES
 _WORKGROUP = (1024, 1024, 64)
 
+# PTX takes more, but no other that is a Python name too: not `_` alone, and no constant of its own.
+_NAME = re.compile(r"(?!WARP_SZ$)(?:[A-Za-z]|_(?=\w))\w*", re.ASCII)
+
 _NATIVE = frozenset(
     (
         *("fma", "rsqrt", "sign", "copysign", "isnan", "isinf", "isfinite", "rint", "mul_high"),
@@ -55,20 +60,21 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     level = nv.suited(kernel, find_arch(kernel.name, arch))
     nv.check(kernel, f"ptx-{arch}", arch)
     kernel = prepare(kernel, options, level)
-    text = write(kernel, level)
+    block = shared.place_arrays(kernel)
+    text = write(kernel, level, block)
     try:
         made = toolchain.emit_assembly(text, level.machine(thorough(kernel)), options.llvm)
     except toolchain.LlvmError as error:
         raise CompileError(kernel.name, f"ptx-{arch}", str(error)) from error
     facts: dict[str, object] = {"ptx_isa": level.isa}
-    if dynamic := shared.dynamic_bytes(kernel):
+    if dynamic := shared.dynamic_bytes(block):
         facts["dynamic_shared_bytes"] = dynamic
     facts |= nv.facts(kernel)
     return Emitted(
         made.encode("ascii"),
         kernel.name,
         requires=nv.requires(kernel),
-        shared_bytes=shared.shared_bytes(kernel),
+        shared_bytes=block.bytes,
         sites=kernel.sites,
         facts=facts,
     )
@@ -94,15 +100,24 @@ def prepare(kernel: Kernel, options: Options, arch: Arch = ARCHS["sm_80"]) -> Ke
     return passes.run(kernel, steps)
 
 
-def write(kernel: Kernel, arch: Arch) -> str:
-    """The LLVM IR text of a prepared kernel. CompileError at the source line that is refused."""
+def write(kernel: Kernel, arch: Arch, block: shared.Block | None = None) -> str:
+    """The LLVM IR text of a prepared kernel. CompileError at the source line that is refused.
+
+    block: where its workgroup arrays lie, where that is known already.
+    """
     target = f"ptx-{arch.name}"
+    if not _NAME.fullmatch(kernel.name):
+        message = (
+            f"PTX has no kernel of the name {kernel.name!r}: a name is made of ASCII letters, "
+            "digits and underscores, and is neither `_` nor `WARP_SZ`"
+        )
+        raise CompileError(kernel.name, target, message)
     if kernel.subgroup not in (None, 1, SUBGROUP):
         message = f"a subgroup has {SUBGROUP} invocations here, not {kernel.subgroup}"
         raise CompileError(kernel.name, target, message)
     try:
         check_limits(kernel, None, INVOCATIONS, _WORKGROUP)
-        return write_kernel(kernel, arch)
+        return write_kernel(kernel, arch, block or shared.place_arrays(kernel))
     except (VerifyError, LoweringError) as error:
         raise CompileError(kernel.name, target, error.message, error.loc) from error
 

@@ -14,7 +14,7 @@ from .ids import place_group
 from .intrinsics import unknown
 from .lowering import GLOBAL, Lowering, LoweringError, Memory
 from .nv_groups import find_warp
-from .shared import declare_shared
+from .shared import Block, declare_shared
 
 # no-builtins: a loop that copies or clears must not become a call of memcpy or memset.
 _ATTRIBUTES = 'nounwind "no-builtins" "nvvm.reqntid"="{x},{y},{z}"'
@@ -25,8 +25,8 @@ _MAP = f'ptr byval([{abi.MAP_BYTES} x i8]) align {abi.MAP_ALIGN} "nvvm.grid_cons
 _ORDERING = frozenset(("barrier", "fence"))
 
 
-def write_kernel(kernel: Kernel, arch: Arch) -> str:
-    """The LLVM module of a legalized kernel."""
+def write_kernel(kernel: Kernel, arch: Arch, block: Block) -> str:
+    """The LLVM module of a legalized kernel, whose workgroup arrays lie as `block` says."""
     x_, y_, z_ = kernel.workgroup
     attributes = _ATTRIBUTES.format(x=x_, y=y_, z=z_)
     if "approximate" in kernel.fast:
@@ -40,7 +40,7 @@ def write_kernel(kernel: Kernel, arch: Arch) -> str:
     _bind(x)
     place_group(x)
     find_warp(x)
-    shared = declare_shared(x)
+    shared = declare_shared(x, block)
     body.emit_region(x, kernel.body)
     if odd := unknown(f.declarations):
         raise LoweringError(f"intrinsics outside the table: {', '.join(odd)}", None)

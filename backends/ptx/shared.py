@@ -6,39 +6,37 @@ Up to `STATIC_SHARED` bytes the module declares an array each; beyond, or where 
 
 from __future__ import annotations
 
-from ...ir.core import Kernel
 from ...ir.dtypes import MemType
 from ...ir.passes.overlap import Block, place_arrays
 from ..llvm.types import memory_type
 from .arch import STATIC_SHARED
 from .lowering import SHARED, Lowering, Memory
 
-
-def shared_bytes(kernel: Kernel) -> int:
-    """Workgroup memory of a kernel."""
-    return place_arrays(kernel).bytes
+__all__ = ["Block", "declare_shared", "dynamic_bytes", "place_arrays"]
 
 
 def _dynamic(block: Block) -> bool:
     return block.shared or block.bytes > STATIC_SHARED
 
 
-def dynamic_bytes(kernel: Kernel) -> int:
+def dynamic_bytes(block: Block) -> int:
     """What a launch has to state; 0 where the module declares its arrays."""
-    block = place_arrays(kernel)
     return block.bytes if _dynamic(block) else 0
 
 
-def declare_shared(x: Lowering) -> str:
+def declare_shared(x: Lowering, block: Block) -> str:
     """Define the workgroup arrays; the declarations of the module."""
-    block = place_arrays(x.kernel)
     dynamic = _dynamic(block)
     lines, limit = [], x.arch.shared_bytes
     for n, array in enumerate(block.arrays):
         memory = array.op.result.type
         assert isinstance(memory, MemType)
         if array.at + array.bytes > limit:
-            message = f"workgroup arrays of {block.bytes} bytes exceed the limit of {limit} bytes"
+            message = (
+                f"workgroup arrays of {block.bytes} bytes exceed the limit of {limit} bytes of "
+                f"{x.arch.name}; give this target a variant with smaller arrays "
+                f"(variants: ptx-{x.arch.name} in configs/kernels)"
+            )
             raise x.fail(array.op, message)
         name = f"@{x.kernel.name}_shared{n}"
         if dynamic:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from gristmill.backends.compile import Options
+from gristmill.backends.ptx import shared
+from gristmill.backends.ptx.emit import emit
 from gristmill.ir.core import Kernel
 from gristmill.ir.lang import *
 from ptx_model.host import Model
@@ -62,6 +66,14 @@ def test_results_on_the_model(rng: np.random.Generator) -> None:
         y = np.zeros_like(x)
         Model(trace(count, keep)).run([x, y], (2, 1, 1), seed=int(rng.integers(1 << 30)))
         assert (y == expected(x, count, keep)).all()
+
+
+def test_places_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    place = shared.place_arrays
+    monkeypatch.setattr(shared, "place_arrays", lambda k: calls.append(k) or place(k))
+    emit(trace(60, False), "sm_80", Options())
+    assert len(calls) == 1
 
 
 def test_bytes_in_the_manifest() -> None:

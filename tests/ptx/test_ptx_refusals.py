@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gristmill.backends.compile import CompileError
 from gristmill.backends.llvm import toolchain
 from gristmill.backends.ptx import intrinsics
 from gristmill.backends.ptx.arch import ARCHS
+from gristmill.backends.steps import compile_step, source_error
+from gristmill.backends.trace import trace
 from gristmill.ir.core import Kernel
 from kernel_text import kernel
 from ptx_tools import pool, ptx
@@ -66,9 +70,40 @@ def test_workgroup_memory_beyond_what_the_architecture_has(name: str) -> None:
 
     most = ARCHS[name].shared_bytes
     ptx(array(most), name)
-    with pytest.raises(CompileError, match=f"exceed the limit of {most} bytes") as caught:
+    words = rf"exceed the limit of {most} bytes of {name}; .*variants: ptx-{name} in configs"
+    with pytest.raises(CompileError, match=words) as caught:
         ptx(array(most + 1), name)
     assert caught.value.loc is not None
+
+
+@pytest.mark.parametrize("name", ["kernelé", "_", "WARP_SZ", "k\N{SUPERSCRIPT TWO}"])
+def test_a_name_that_ptx_does_not_take_is_refused_at_the_line_of_the_kernel(name: str) -> None:
+    k = replace(kernel("x: f32 buffer readwrite", "return"), name=name)
+    with pytest.raises(CompileError, match=r"<kernel IR>:1:1: .* made of ASCII letters") as caught:
+        ptx(k)
+    assert caught.value.loc is not None
+
+
+SOURCE = b"""from __future__ import annotations
+from gristmill.ir.lang import *
+
+
+@kernel(workgroup=lambda: (32, 1, 1), grid=lambda: (1, 1, 1))
+def WARP_SZ(x: Write[f32]):
+    x[local_id(0)] = 1.0
+"""
+
+
+def test_a_build_shows_the_source_line_of_a_refused_kernel() -> None:
+    text, locs = trace({"kernels/k.py": SOURCE}, "k", "WARP_SZ", "plain", {})
+    with pytest.raises(CompileError) as caught:
+        compile_step(text.decode(), "ptx-sm_80", {}, "")
+    assert str(source_error(caught.value, locs)).startswith("kernels/k.py:6:1: kernel WARP_SZ")
+
+
+@pytest.mark.parametrize("name", ["_1", "WARP_SZ_", "add", "K", "__"])
+def test_a_name_that_ptx_takes(name: str) -> None:
+    assert f".entry {name}(" in ptx(replace(kernel("x: f32 buffer readwrite", "return"), name=name))
 
 
 def test_an_end_of_llvm_is_an_error_of_one_kernel() -> None:

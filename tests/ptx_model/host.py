@@ -93,7 +93,7 @@ def host_text(kernel: Kernel, arch: str, edit: Edit | None = None) -> str:
     """
     text = write(kernel, find_arch(kernel.name, arch))
     text = edit(text) if edit else text
-    dynamic = shared.dynamic_bytes(kernel)
+    dynamic = shared.dynamic_bytes(shared.place_arrays(kernel))
     memory, counter = len(abi.memory_params(kernel.params)), "grid_barrier" in used(kernel)
     made = Rewriter(memory, bool(kernel.sites), dynamic, counter).run(text)
     return f"{made.text}\n{entry_text(kernel, made, dynamic)}\n"
@@ -122,7 +122,7 @@ class Model:
     ) -> None:
         self.prepared = prepare(kernel, Options(checks=checks), find_arch(kernel.name, arch))
         self.file = build(self.prepared, arch, edit)
-        self.dynamic = shared.dynamic_bytes(self.prepared)
+        self.dynamic = shared.dynamic_bytes(shared.place_arrays(self.prepared))
         self.entry = getattr(ctypes.CDLL(str(self.file)), kernel.name)
 
     def run(
