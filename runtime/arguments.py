@@ -11,7 +11,7 @@ from ..ir.interface import Param
 from .errors import ArgumentError, LimitExceeded, StateError
 from .hazards import Binding, overlap
 from .launch import Command, LoadedKernel
-from .memory import Array, Buffer, expect, scalar_value_bits
+from .memory import Allocation, Array, Buffer, expect, scalar_value_bits
 
 if TYPE_CHECKING:
     from .binder import Quick
@@ -77,6 +77,10 @@ def _quick_way(kernel: LoadedKernel) -> Quick:
 
 def adopted(device: Device, value: Any) -> Buffer:
     """A buffer on another library's memory; ArgumentError where that is not on the device."""
+    if isinstance(value, Buffer):
+        device._own(value)
+        expect(value.allocation, Allocation, device.name)  # StateError where it was freed
+        return value
     found = device._foreign(value, device.name)
     if found is None:
         raise ArgumentError(

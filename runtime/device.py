@@ -20,6 +20,7 @@ from .bundle import Bundle
 from .errors import (
     ArgumentError,
     GristmillError,
+    KernelFault,
     Poisoned,
     Refused,
     StateError,
@@ -119,7 +120,10 @@ class Device(Holdings):
     @entry
     def adopt(self, value: Any) -> Buffer:
         """A buffer on device memory of another library, in place: anything with `__dlpack__` or
-        `__cuda_array_interface__` on this device. ArgumentError on anything else."""
+        `__cuda_array_interface__` on this device. A buffer of this device is given back as it is.
+
+        ArgumentError on anything else, StateError for a buffer of another device or a freed one.
+        """
         return adopted(self, value)
 
     @entry
@@ -179,10 +183,7 @@ class Device(Holdings):
         """
         self._wait(self.timeout if timeout is None else as_seconds(timeout, self.name))
         self._collect()
-        words = self._faults.words
-        fault = self._faults.explain(self._take_faults(words)) if words else None
-        self._faults.settle()
-        if fault:
+        if fault := self._pending_fault():
             raise fault
 
     @entry
@@ -203,13 +204,19 @@ class Device(Holdings):
         return MemoryReport(self._live, self._peak, budget, total, estimated)
 
     def close(self) -> None:
-        """Wait for pending work and give everything back; a poisoned device leaks on purpose."""
+        """Wait for pending work and give everything back; a poisoned device leaks on purpose.
+
+        Raises what the wait raises, and KernelFault, once everything is given back, for a fault
+        that no `synchronize` has told. A `with` block that ends by an exception raises that alone.
+        """
+        fault = None
         with self._lock:
             if self._closed or self._forked:
                 return
             try:
                 if self._dead is None:
                     self._wait(self.timeout)
+                    fault = self._pending_fault()
                     self._empty = None
                     self._collect()
             except Poisoned as error:
@@ -226,6 +233,8 @@ class Device(Holdings):
                 if self._dead is None:
                     self._kernels.clear()
                     self._close()
+        if fault:
+            raise fault
 
     def __enter__(self) -> Self:
         return self
@@ -236,12 +245,23 @@ class Device(Holdings):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except KernelFault:
+            if kind is None:
+                raise
 
     def __repr__(self) -> str:
         return f"<device {self.name}: {self.capabilities.name}>"
 
     # shared by the drivers
+
+    def _pending_fault(self) -> KernelFault | None:
+        """The fault of work that a wait has covered; its bits are cleared."""
+        words = self._faults.words
+        fault = self._faults.explain(self._take_faults(words)) if words else None
+        self._faults.settle()
+        return fault
 
     def _own(self, buffer: Buffer) -> None:
         expect(buffer, Buffer, self.name)

@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import os
 import threading
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,7 +45,15 @@ os.register_at_fork(after_in_child=_forked)
 def _close_all() -> None:
     from .errors import GristmillError
 
+    end = time.monotonic() + EXIT_SECONDS
     for device in list(_open):
-        device.timeout = min(device.timeout, EXIT_SECONDS)
-        with contextlib.suppress(GristmillError):  # nobody is left to hear of it
-            device.close()
+        left = max(0.0, end - time.monotonic())
+        if not device._lock.acquire(timeout=left):
+            device._abandon()  # a thread waits for its work, with this lock
+            continue
+        try:
+            device.timeout = min(device.timeout, max(0.0, end - time.monotonic()))
+            with contextlib.suppress(GristmillError):  # nobody is left to hear of it
+                device.close()
+        finally:
+            device._lock.release()

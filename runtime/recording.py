@@ -11,6 +11,7 @@ from .arguments import with_scalars
 from .errors import ArgumentError, StateError
 from .faults import FaultRange
 from .launch import Command, LoadedKernel
+from .memory import is_size
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,13 +26,14 @@ class Recording:
     one of them writing, run in the order recorded; others may overlap.
     """
 
+    _handle: Any = None  # also for a destructor that comes before `__init__` is through
+
     def __init__(self, device: Device, timed: bool) -> None:
         self.device, self.timed = device, timed
         self.faults: list[FaultRange] = []
         self._commands: list[Command] | None = None
         self._recorded: list[Command] = []
         self._launches = 0
-        self._handle: Any = None
         self._closed = False
 
     def __len__(self) -> int:
@@ -51,11 +53,10 @@ class Recording:
         tb: TracebackType | None,
     ) -> None:
         commands, self._commands = self._commands or [], None
-        if kind is not None:
-            self._closed = True
-            return
-        self._handle = self.device._finish(self, commands)
-        self._recorded = commands
+        self._closed = True  # unless it can be made
+        if kind is None:
+            handle = self.device._finish(self, commands)
+            self._recorded, self._handle, self._closed = commands, handle, False
 
     def launch(self, kernel: LoadedKernel, /, *args: Any, grid: Any = None, **named: Any) -> int:
         """Add a launch with device buffers, slots and scalars; gives its position."""
@@ -79,20 +80,22 @@ class Recording:
         Waits for the replays submitted before. The grid stays as recorded: scalars that it depends
         on may only change within what the recorded grid covers.
         """
-        if self._handle is None:
-            raise StateError("the recording is not ready", do="rewrite it after its with block")
-        if not 0 <= launch < self._launches:
-            raise ArgumentError(
-                f"launch {launch}", where="recording", expected=f"0 to {self._launches - 1}"
-            )
-        command = self._recorded[launch]
-        self._recorded[launch] = command = with_scalars(command, scalars)
-        self.device._rewrite(self, launch, command)
+        with self.device._lock:  # another thread may be about to close it
+            if self._handle is None:
+                raise StateError("the recording is not ready", do="rewrite it after its with block")
+            if not is_size(launch) or launch >= self._launches:
+                raise ArgumentError(
+                    f"launch {launch!r}", where="recording", expected=f"0 to {self._launches - 1}"
+                )
+            command = with_scalars(self._recorded[launch], scalars)
+            self.device._rewrite(self, int(launch), command)
+            self._recorded[launch] = command
 
     def close(self) -> None:
         """Give back what the recording holds. Also happens when it is collected."""
-        self._let_go()
-        self.device._collect()
+        with self.device._lock:
+            self._let_go()
+            self.device._collect()
 
     def __del__(self) -> None:
         self._let_go()

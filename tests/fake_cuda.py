@@ -25,6 +25,7 @@ SETTINGS = (
     "init",
     "unavailable",
     "capturing",
+    "fail_pinned",
 )
 KINDS = (
     "allocations",

@@ -49,9 +49,9 @@ static size_t used_bytes, reserved_bytes; /* of the pool; what it keeps others c
 static long options[16];
 /* what `fake_set` sets; *_AFTER count kernels from now, -1 is never */
 enum { STEP, STICKY, STICKY_AFTER, HANG_AFTER, FAIL_ALLOC, FAIL_LOAD, MEMORY, POOLS_THERE, DRIVER,
-       DEVICES, CAPABILITY, FAIL_LAUNCH, INIT, UNAVAILABLE, CAPTURING };
+       DEVICES, CAPABILITY, FAIL_LAUNCH, INIT, UNAVAILABLE, CAPTURING, FAIL_PINNED };
 static long option(int which) {
-  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 31, 1, 13000, 2, 90, 0, 0, 0, 0};
+  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 31, 1, 13000, 2, 90, 0, 0, 0, 0, 0};
   return options[which] ? options[which] - 1000000 : standard[which];
 }
 API void fake_set(int which, long value) { options[which] = value + 1000000; }
@@ -385,7 +385,8 @@ API int cuMemAllocFromPoolAsync(Ptr *out, size_t n, void *pool, void *s) {
 API int cuMemFreeAsync(Ptr p, void *s) { ENTER status = put(s, (Op){.kind = FREE, .to = p}); LEAVE }
 API int cuMemHostAlloc(void **out, size_t n, unsigned flags) {
   ENTER
-  *out = malloc(n), counts[PINNED]++;
+  if (option(FAIL_PINNED)) status = OOM;
+  else *out = malloc(n), counts[PINNED]++;
   LEAVE
 }
 API int cuMemFreeHost(void *p) { ENTER free(p), counts[PINNED]--; LEAVE }

@@ -257,7 +257,7 @@ def test_devices_are_chosen_by_ordinal_or_name(fake: FakeDriver, spec: str, name
     assert [d.spec for d in runtime.find_devices()[:2]] == ["cuda:0", "cuda:1"]
 
 
-@pytest.mark.parametrize("spec", ["cuda:2", "cuda:A100"])
+@pytest.mark.parametrize("spec", ["cuda:2", "cuda:A100", "cuda:²"])
 def test_an_unknown_device_lists_those_there_are(fake: FakeDriver, spec: str) -> None:
     with pytest.raises(runtime.NoDevice, match="0: Fake GPU 0, 1: Fake H200 1"):
         runtime.open_device(spec)
@@ -306,6 +306,8 @@ def test_a_recording_that_cannot_be_made_leaves_nothing(
         recording.launch(saxpy, x, y, 1.0)
     api.call = call
     assert not {"graphs", "execs"} & fake.live().keys()
+    with pytest.raises(runtime.StateError, match="made once"), recording:
+        pass
 
 
 def test_closing_waits_for_work_and_gives_everything_back(
@@ -322,6 +324,63 @@ def test_closing_waits_for_work_and_gives_everything_back(
     assert fake.launches == launches + 1
     assert not fake.live()
     assert fake.users() == 0
+
+
+def test_a_fault_that_nobody_waited_for_is_told_by_close(
+    fake: FakeDriver, bundle: runtime.Bundle
+) -> None:
+    device = runtime.open_device("cuda")
+    x, y = floats(device, -1, 0)
+    device.launch(device.load(bundle, "checked_root"), x, y)
+    with pytest.raises(runtime.KernelFault, match="checked_root"):
+        device.close()
+    assert not fake.live()
+    assert fake.users() == 0
+
+
+def test_out_of_pinned_memory_is_typed_too(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeDriver
+) -> None:
+    fake.set(fail_pinned=1)
+    with pytest.raises(runtime.OutOfMemory, match="page-locked") as caught:
+        device.upload(np.zeros(5, np.uint8))
+    assert caught.value.requested > 0
+    with pytest.raises(runtime.OutOfMemory):
+        device.load(bundle, "checked_root")
+    fake.set(fail_pinned=0)
+    assert not device.upload(np.zeros(5, np.uint8)).numpy().any()
+
+
+def test_scalars_that_the_driver_did_not_take_are_not_kept(
+    device: runtime.Device, bundle: runtime.Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = floats(device, 1, 1)
+    with device.record() as recording:
+        recording.launch(device.load(bundle, "saxpy"), x, y, 1.0)
+    api = device.api  # type: ignore[attr-defined]
+    call = api.call
+
+    def failing(name: str, *args: object) -> object:
+        if name == "cuGraphExecKernelNodeSetParams":
+            raise runtime.DriverError(name, 1, "no")
+        return call(name, *args)
+
+    monkeypatch.setattr(api, "call", failing)
+    before = list(recording.handle.launches)
+    with pytest.raises(runtime.DriverError):
+        recording.rewrite(0, a=7.0)
+    assert recording.handle.launches == recording._recorded == before
+
+
+def test_a_buffer_of_another_device_or_a_freed_one_is_not_adopted(fake: FakeDriver) -> None:
+    with runtime.open_device("cuda") as one, runtime.open_device("cuda") as two:
+        buffer = two.upload(np.zeros(4, np.int32))
+        with pytest.raises(runtime.StateError, match="another device"):
+            one.adopt(buffer)
+        assert two.adopt(buffer) is buffer
+        buffer.free()
+        with pytest.raises(runtime.StateError, match="freed"):
+            two.adopt(buffer)
 
 
 def test_two_devices_share_the_primary_context(fake: FakeDriver, bundle: runtime.Bundle) -> None:

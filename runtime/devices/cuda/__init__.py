@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import NoDevice
+from ..selector import chosen
 
 if TYPE_CHECKING:
     from .api import Api
@@ -50,10 +51,8 @@ def _choose(api: Api, spec: str, selector: str) -> int:
     names = _names(api)
     if not selector:
         return 0
-    if selector.isdigit() and int(selector) < len(names):
-        return int(selector)
-    for ordinal, name in enumerate(names):
-        if not selector.isdigit() and selector.casefold() in name.casefold():
-            return ordinal
+    ordinal = chosen(selector, names)
+    if ordinal is not None:
+        return ordinal
     listed = ", ".join(f"{n}: {name}" for n, name in enumerate(names))
     raise NoDevice(f"no device {spec!r}", expected=f"an ordinal or a part of a name of {listed}")

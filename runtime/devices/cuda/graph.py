@@ -51,10 +51,10 @@ class CudaRecording:
 
     def rewrite(self, launch: int, command: Command) -> None:
         """Other scalars for later replays; none is pending."""
-        self.launches[launch] = command
         if launch in self._nodes:
             params = command.kernel.code.node_parameters(command, self._faults)
             self._api.call("cuGraphExecKernelNodeSetParams", self.exec, self._nodes[launch], params)
+        self.launches[launch] = command
 
     def times(self) -> npt.NDArray[np.float64]:
         """Seconds of each launch in the last replay, which is done."""

@@ -10,6 +10,7 @@ import ctypes
 from typing import Any
 
 from ...errors import DriverError, OutOfMemory
+from ..host_memory import available_bytes
 from .api import OUT_OF_MEMORY, Api
 from .context import attribute
 from .queue import Queue
@@ -140,7 +141,12 @@ class Pinned:
 
     def __init__(self, api: Api, nbytes: int) -> None:
         self._api, self.nbytes = api, nbytes
-        self.address = int(api.call("cuMemHostAlloc", nbytes, 0))
+        try:
+            self.address = int(api.call("cuMemHostAlloc", nbytes, 0))
+        except DriverError as error:
+            if error.code != OUT_OF_MEMORY:
+                raise
+            raise OutOfMemory(nbytes, available_bytes(), "page-locked host memory") from error
         ctypes.memset(self.address, 0, nbytes)
 
     def close(self) -> None:

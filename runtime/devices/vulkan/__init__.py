@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...errors import NoDevice
+from ..selector import chosen
 
 if TYPE_CHECKING:
     from .device import VulkanDevice
@@ -50,10 +51,8 @@ def _choose(used: Any, spec: str, selector: str) -> Any:
         raise NoDevice("no Vulkan 1.1 device", do="install a driver, e.g. mesa-vulkan-drivers")
     if not selector:
         return min(devices, key=lambda d: _PREFERENCE.get(used.properties(d).deviceType, 5))
-    if selector.isdigit() and int(selector) < len(devices):
-        return devices[int(selector)]
-    for device, name in zip(devices, names, strict=True):
-        if not selector.isdigit() and selector.casefold() in name.casefold():
-            return device
+    index = chosen(selector, names)
+    if index is not None:
+        return devices[index]
     listed = ", ".join(f"{n}: {name}" for n, name in enumerate(names))
     raise NoDevice(f"no device {spec!r}", expected=f"an index or a part of a name of {listed}")

@@ -122,10 +122,10 @@ class VulkanRecording:
 
     def rewrite(self, launch: int, command: Command) -> None:
         """Other scalars for later submissions; none is pending."""
-        self.launches[launch] = command
         if command.groups:
             number = sum(bool(c.groups) for c in self.launches[:launch])
             self._block.write(self._offsets[number], parameter_block(command))
+        self.launches[launch] = command
 
     def times(self) -> npt.NDArray[np.float64]:
         """Seconds of each launch in the last submission, which is done."""
