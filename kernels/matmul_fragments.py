@@ -104,6 +104,74 @@ def multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN):
 
 
 @device
+def copy_step(
+    a, b, tile_a, tile_b, stage, k0, m, n, k, top, left, BM, BN, BK, THREADS, RUN, INSIDE
+):  # fmt: skip
+    """What the step from k0 on needs of both operands, copied to tiles of a stage."""
+    copy_tile(tile_a, stage, a, top, k0, m, k, BM, BK, THREADS, RUN, INSIDE)
+    copy_tile(tile_b, stage, b, k0, left, k, n, BK, BN, THREADS, RUN, INSIDE)
+
+
+@device
+def pipelined(
+    a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
+    BM, BN, BK, TM, TN, STAGES, THREADS, RUN,
+):  # fmt: skip
+    """acc += the products of all steps, whose tiles are copied STAGES - 1 steps ahead."""
+    inside = top + BM <= m and left + BN <= n and k % BK == 0
+    for ahead in static_range(STAGES - 1):
+        k0 = ahead * BK
+        if k0 < k:
+            copy_step(a, b, tile_a, tile_b, ahead, k0, m, n, k, top, left,
+                      BM, BN, BK, THREADS, RUN, False)  # fmt: skip
+        copy_commit()
+    stage = 0
+    behind = STAGES - 1
+    for step in range(steps):
+        copy_wait(STAGES - 2)
+        barrier()
+        k0 = (step + STAGES - 1) * BK
+        if k0 < k:
+            if inside:
+                copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
+                          BM, BN, BK, THREADS, RUN, True)  # fmt: skip
+            else:
+                copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
+                          BM, BN, BK, THREADS, RUN, False)  # fmt: skip
+        copy_commit()
+        multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN)
+        stage = stage + 1 if stage < STAGES - 1 else 0
+        behind = behind + 1 if behind < STAGES - 1 else 0
+    copy_wait()
+
+
+@device
+def store_whole(c, acc, n, top, left, row, col, OUT, EPILOGUE, TM, TN):
+    """The results of a subgroup, as fragments."""
+    for i in static_range(TM):
+        for j in static_range(TN):
+            at = (top + row + 16 * i) * n + left + col + 16 * j
+            fragment_store(c, at, convert(EPILOGUE(acc[i, j]), fragment(OUT, "acc")), n)
+
+
+@device
+def store_within(c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, THREADS, SUBGROUP):
+    """Those of them that lie in c, element by element."""
+    part = workgroup_array(f32, (THREADS // SUBGROUP, 16, 20))
+    for i in static_range(TM):
+        for j in static_range(TN):
+            fragment_store(part, (subgroup_id(), 0, 0), acc[i, j])
+            barrier()
+            for at in range(subgroup_lane(), 256, SUBGROUP):
+                r = top + row + 16 * i + at // 16
+                q = left + col + 16 * j + at % 16
+                if r < m and q < n:
+                    value = part[subgroup_id(), at // 16, at % 16]
+                    c[r * n + q] = convert(EPILOGUE(value), OUT)
+            barrier()
+
+
+@device
 def place_of_group(m, n, BM, BN, BAND):
     """First row and column of a workgroup: BAND rows of tiles at a time, down each column, so that
     neighbours in time share panels of both operands."""
@@ -166,31 +234,8 @@ def matmul_fragments(
     acc = registers(fragment(f32, "acc"), (TM, TN), 0.0)
     steps = ceil_div(k, BK)
     if k % RUN == 0 and n % RUN == 0:
-        inside = top + BM <= m and left + BN <= n and k % BK == 0
-        for ahead in static_range(STAGES - 1):
-            k0 = ahead * BK
-            if k0 < k:
-                copy_tile(tile_a, ahead, a, top, k0, m, k, BM, BK, THREADS, RUN, False)
-                copy_tile(tile_b, ahead, b, k0, left, k, n, BK, BN, THREADS, RUN, False)
-            copy_commit()
-        stage = 0
-        behind = STAGES - 1
-        for step in range(steps):
-            copy_wait(STAGES - 2)
-            barrier()
-            k0 = (step + STAGES - 1) * BK
-            if k0 < k:
-                if inside:
-                    copy_tile(tile_a, behind, a, top, k0, m, k, BM, BK, THREADS, RUN, True)
-                    copy_tile(tile_b, behind, b, k0, left, k, n, BK, BN, THREADS, RUN, True)
-                else:
-                    copy_tile(tile_a, behind, a, top, k0, m, k, BM, BK, THREADS, RUN, False)
-                    copy_tile(tile_b, behind, b, k0, left, k, n, BK, BN, THREADS, RUN, False)
-            copy_commit()
-            multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN)
-            stage = stage + 1 if stage < STAGES - 1 else 0
-            behind = behind + 1 if behind < STAGES - 1 else 0
-        copy_wait()
+        pipelined(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
+                  BM, BN, BK, TM, TN, STAGES, THREADS, RUN)  # fmt: skip
     else:
         for step in range(steps):
             fill_tile(tile_a, a, top, step * BK, m, k, BM, BK, THREADS)
@@ -201,23 +246,9 @@ def matmul_fragments(
     barrier()
     whole = top + BM <= m and left + BN <= n and n % (16 // OUT.bytes) == 0
     if whole and (EPILOGUE is identity or not COOPERATIVE):
-        for i in static_range(TM):
-            for j in static_range(TN):
-                at = (top + row + 16 * i) * n + left + col + 16 * j
-                fragment_store(c, at, convert(EPILOGUE(acc[i, j]), fragment(OUT, "acc")), n)
+        store_whole(c, acc, n, top, left, row, col, OUT, EPILOGUE, TM, TN)
     else:
-        part = workgroup_array(f32, (THREADS // SUBGROUP, 16, 20))
-        for i in static_range(TM):
-            for j in static_range(TN):
-                fragment_store(part, (subgroup_id(), 0, 0), acc[i, j])
-                barrier()
-                for at in range(subgroup_lane(), 256, SUBGROUP):
-                    r = top + row + 16 * i + at // 16
-                    q = left + col + 16 * j + at % 16
-                    if r < m and q < n:
-                        value = part[subgroup_id(), at // 16, at % 16]
-                        c[r * n + q] = convert(EPILOGUE(value), OUT)
-                barrier()
+        store_within(c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, THREADS, SUBGROUP)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
