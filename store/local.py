@@ -14,12 +14,15 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from .files import WriteError, sweep, write_atomic
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass
@@ -111,9 +114,9 @@ class LocalStore:
             return None
         head, _, body = text.partition(b"\n")
         if hashlib.sha256(body).hexdigest().encode() == head:
-            data = json.loads(body)
-            if data["key"] == key:
-                return {name: output["sha256"] for name, output in data["outputs"].items()}
+            entry = _decoded(body, key)
+            if entry is not None:
+                return entry
         self._drop(path)
         return None
 
@@ -136,6 +139,20 @@ class LocalStore:
     def _count(self, name: str) -> None:
         with self._lock:
             setattr(self.counts, name, getattr(self.counts, name) + 1)
+
+
+def _decoded(body: bytes, key: str) -> dict[str, str] | None:
+    """Output name -> digest of an entry's body; None where it has another form or key."""
+    try:
+        data = json.loads(body)
+        if data["key"] != key:
+            return None
+        entry = {name: output["sha256"] for name, output in data["outputs"].items()}
+        # A digest is the name of a file: anything else could name another.
+        fine = all(map(_DIGEST.fullmatch, entry.values()))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return entry if fine else None
 
 
 def _read(path: Path) -> bytes | None:

@@ -46,7 +46,7 @@ def read(blob: bytes) -> Cubin:
     """Read a cubin with one kernel. CubinError says what is wrong with it."""
     try:
         return _read(blob)
-    except (struct.error, LookupError, ValueError) as error:
+    except (struct.error, LookupError, ValueError, OverflowError) as error:
         raise CubinError(f"not a cubin, or a damaged one: {error}") from error
 
 

@@ -182,3 +182,17 @@ def test_a_build_refuses_a_cubin_of_another_text_than_its_manifest(
     wrong = assemble_step(ptx(SAXPY, checks=not checks).encode(), "sm_80")
     with pytest.raises(CompileError, match="its parameters"):
         relabelled(first, "cubin-sm_80", "key", **wrong)
+
+
+@pytest.mark.parametrize("flip", [0xFF, 0x01, 0x80])
+def test_a_cubin_with_any_byte_flipped_is_read_or_a_cubin_error(made_by: str, flip: int) -> None:
+    blob, _ = assemble("saxpy", ptx(SAXPY, "sm_80").encode(), "sm_80")
+    damaged = 0
+    for at in range(len(blob)):
+        bad = bytearray(blob)
+        bad[at] ^= flip
+        try:
+            elf.read(bytes(bad))
+        except elf.CubinError:
+            damaged += 1
+    assert damaged > 50

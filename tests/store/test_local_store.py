@@ -50,6 +50,39 @@ def test_any_flipped_byte_is_a_miss_and_heals(store: LocalStore) -> None:
     assert store.get(KEY) == OUTPUTS
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "[]",
+        "null",
+        "7",
+        "{}",
+        '{"key": KEY}',
+        '{"key": KEY, "outputs": []}',
+        '{"key": KEY, "outputs": {"artifact": 7}}',
+        '{"key": KEY, "outputs": {"artifact": {"sha256": 7}}}',
+        '{"key": KEY, "outputs": {"artifact": {"sha256": "../../victim"}}}',
+        "not JSON",
+        "[" * 100_000,
+    ],
+    ids=range(11),
+)
+def test_an_entry_of_another_form_is_a_miss_and_heals(store: LocalStore, form: str) -> None:
+    """Its digest is right: somebody wrote it so."""
+    store.put(KEY, OUTPUTS)
+    victim = store.root / "victim"
+    victim.write_bytes(b"left alone")
+    body = form.replace("KEY", f'"{KEY}"').encode()
+    path = store.root / "ac" / KEY[:2] / KEY
+    path.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    assert store.get(KEY) is None
+    assert not path.exists()
+    assert store.counts.mismatches == 1
+    assert victim.exists()
+    store.put(KEY, OUTPUTS)
+    assert store.get(KEY) == OUTPUTS
+
+
 def test_a_truncated_file_is_a_miss(store: LocalStore) -> None:
     store.put(KEY, OUTPUTS)
     for path in all_files(store):
