@@ -55,8 +55,12 @@ def prepare_output(root: Path, out: str, leave_alone: bool) -> None:
 
 
 def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, int]:
-    """The bundle's node, and how many files there are to make."""
+    """The bundle's node, and how many files there are to make. UsageError where a folder is in the
+    place of one of them."""
     nodes = plan(choice, config)
+    for name in _outputs(nodes):
+        if (root / name).is_dir():
+            raise UsageError(f"{name} is a folder where the build makes a file; remove it")
     sources: dict[str, tuple[str, ...]] = {}
     for trace in nodes.traces:
         module = trace.row.module
@@ -68,6 +72,14 @@ def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, 
     for loop in nodes.replays:
         _replay(env, loop)
     return _bundle(env, nodes), nodes.size
+
+
+def _outputs(nodes: Plan) -> list[str]:
+    """The files that the build makes."""
+    names = [name for step in nodes.traces for name in (step.ir, step.locs)]
+    for step in (*nodes.compiles, *nodes.replays):
+        names += (step.artifact, step.manifest)
+    return [*names, nodes.bundle]
 
 
 def _value(env: Any, request: Any) -> Any:

@@ -285,6 +285,19 @@ def test_a_folder_in_the_place_of_a_file_is_one_line(project: Project) -> None:
     assert len(run.err.strip().splitlines()) == 1, run.err
 
 
+@pytest.mark.parametrize(
+    "place", ["interp-kir/shift/plain.kir", "kir/shift/plain.kir", "bundle.json"]
+)
+def test_a_folder_in_the_place_of_an_artifact_is_one_line(project: Project, place: str) -> None:
+    project.path(f"artifacts/{place}").mkdir(parents=True)
+    run = project.scons()
+    assert run.status == 2
+    line = f"scons: artifacts/{place} is a folder where the build makes a file; remove it"
+    assert run.err.strip() == line
+    project.path(f"artifacts/{place}").rmdir()
+    assert project.scons().status == 0
+
+
 def test_a_missing_kernel_names_those_that_exist(project: Project) -> None:
     project.edit("configs/kernels/shift.yaml", "kernel: shift", "kernel: shaft")
     run = project.scons("-k")
