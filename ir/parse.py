@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from .builder import const_bits
@@ -31,6 +32,20 @@ _TOKEN = re.compile(
 )
 _MARKS = frozenset("(){}[]=,:_.+-")
 _VALUE = re.compile(r"%(?:(\w+)\.)?(\d+)")
+
+
+@dataclass
+class _Header:
+    """The lines between the name and the body, as far as they are read."""
+
+    params: list[Param] = field(default_factory=list)
+    sites: list[str] = field(default_factory=list)
+    constexprs: list[tuple[str, Attr]] = field(default_factory=list)
+    workgroup: tuple[int, int, int] | None = None
+    index: DType | None = None
+    subgroup: int | None = None
+    fast: tuple[str, ...] = ()
+    grid: tuple[Attr, Attr, Attr] | None = None
 
 
 def parse_kernel(text: str, file: str = "<kernel IR>") -> Kernel:
@@ -123,40 +138,13 @@ class _Parser:
         self.next_line()
         self.take("kernel")
         name, specialization = self.take(), self.take()
-        params: list[Param] = []
-        sites: list[str] = []
-        constexprs: list[tuple[str, Attr]] = []
-        workgroup: tuple[int, int, int] | None = None
-        index: DType | None = None
-        subgroup: int | None = None
-        fast: tuple[str, ...] = ()
-        grid: tuple[Attr, Attr, Attr] | None = None
+        header = _Header()
         self.next_line()
         while (word := self.take()) != "body":
-            if word == "param":
-                params.append(self.param())
-            elif word == "site":
-                sites.append(self.string())
-            elif word == "constexpr":
-                key = self.take()
-                self.take("=")
-                constexprs.append((key, self.attr_value()))
-            elif word == "grid":
-                grid = (self.attr_value(), self.attr_value(), self.attr_value())
-            elif word == "workgroup":
-                workgroup = (self.number(), self.number(), self.number())
-            elif word == "subgroup":
-                subgroup = self.number()
-            elif word == "index":
-                index = self.dtype()
-            elif word == "fast":
-                fast = tuple(self.tokens)
-                self.tokens = []
-            else:
-                self.fail(f"expected a header line or body, found {word!r}")
+            self.header_line(word, header)
             self.next_line()
-        if workgroup is None or index is None:
-            missing = "workgroup" if workgroup is None else "index"
+        if header.workgroup is None or header.index is None:
+            missing = "workgroup" if header.workgroup is None else "index"
             self.fail(f"the header has no line {missing!r}")
         body = self.region_body(self.region_args())
         if any(line.strip() for line in self.lines[self.at :]):
@@ -165,16 +153,40 @@ class _Parser:
         return Kernel(
             name,
             specialization,
-            tuple(params),
-            workgroup,
-            index,
+            tuple(header.params),
+            header.workgroup,
+            header.index,
             body,
-            subgroup,
-            fast,
-            tuple(sites),
-            tuple(constexprs),
-            grid,
+            header.subgroup,
+            header.fast,
+            tuple(header.sites),
+            tuple(header.constexprs),
+            header.grid,
         )
+
+    def header_line(self, word: str, header: _Header) -> None:
+        """Read a line before the body, which begins with `word`."""
+        if word == "param":
+            header.params.append(self.param())
+        elif word == "site":
+            header.sites.append(self.string())
+        elif word == "constexpr":
+            key = self.take()
+            self.take("=")
+            header.constexprs.append((key, self.attr_value()))
+        elif word == "grid":
+            header.grid = (self.attr_value(), self.attr_value(), self.attr_value())
+        elif word == "workgroup":
+            header.workgroup = (self.number(), self.number(), self.number())
+        elif word == "subgroup":
+            header.subgroup = self.number()
+        elif word == "index":
+            header.index = self.dtype()
+        elif word == "fast":
+            header.fast = tuple(self.tokens)
+            self.tokens = []
+        else:
+            self.fail(f"expected a header line or body, found {word!r}")
 
     def param(self) -> Param:
         name = self.take()

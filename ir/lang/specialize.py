@@ -57,18 +57,7 @@ def _trace(
     for name, value in constexprs.items():
         t.state[(0, name)] = value
     params = t.params = read_params(t, function)
-    subgroup = constexprs.get("SUBGROUP")
-    if subgroup is not None and not (
-        isinstance(subgroup, int) and 1 <= subgroup <= 128 and subgroup & (subgroup - 1) == 0
-    ):
-        _refuse(
-            function.source,
-            function.source.node,
-            f"SUBGROUP is a power of two up to 128, found {subgroup}",
-        )
-    # 1 stands for a kernel that uses no subgroup ops: it runs on any device.
-    subgroup = None if subgroup == 1 else subgroup
-    t.subgroup = subgroup
+    t.subgroup = _subgroup(function, constexprs)
     one = ast.Constant(1)
     t.workgroup = workgroup_size(t, function.options.get("workgroup", one))
     grid = None
@@ -90,13 +79,24 @@ def _trace(
         t.workgroup,
         index,
         body,
-        subgroup,
+        t.subgroup,
         fast,
         tuple(message for _, message in t.sites),
         tuple((name, attribute(value)) for name, value in constexprs.items()),
         grid,
     )
     return renumber(share(kernel)), t.sources
+
+
+def _subgroup(function: KernelFunction, constexprs: dict[str, Any]) -> int | None:
+    size = constexprs.get("SUBGROUP")
+    if size is None:
+        return None
+    if not (isinstance(size, int) and 1 <= size <= 128 and size & (size - 1) == 0):
+        message = f"SUBGROUP is a power of two up to 128, found {size}"
+        _refuse(function.source, function.source.node, message)
+    # 1 stands for a kernel that uses no subgroup ops: it runs on any device.
+    return None if size == 1 else size
 
 
 def _is_none(node: ast.expr) -> bool:
