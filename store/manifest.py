@@ -14,6 +14,8 @@ from typing import Any
 SCHEMA = 1
 KINDS = ("buffer", "slot", "scalar")
 ACCESSES = ("read", "write", "readwrite")
+OPERATIONS = ("add", "sub", "mul", "floordiv", "ceil_div", "min", "max")  # of grid expressions
+DEPTH = 200  # the most that expressions are nested
 
 
 class ManifestError(ValueError):
@@ -98,7 +100,7 @@ class Manifest:
             if not all(type(item) is kind for item in data[name]):
                 raise ManifestError(f"{where}: field {name} must hold {kind.__name__} only")
         if data["grid"] is not None:
-            data["grid"] = expression(_typed(data, "grid", list, where))
+            data["grid"] = _expression("grid", _typed(data, "grid", list, where), where)
         for name in ("kernel", "specialization", "target", "entry", "index", "key", "sha256"):
             _typed(data, name, str, where)
         for name in ("size", "shared_bytes", "scratch_bytes"):
@@ -112,8 +114,22 @@ class Manifest:
             _typed(data, "subgroup", int, where)
         if data["index"] not in ("i32", "i64"):
             raise ManifestError(f"{where}: index must be i32 or i64, got {data['index']!r}")
+        if not data["entry"].isprintable() or not data["entry"]:
+            raise _odd(where, "entry", "a symbol", data["entry"])
+        for name in ("size", "shared_bytes", "scratch_bytes"):
+            if data[name] < 0:
+                raise _odd(where, name, "an integer of at least 0", data[name])
         if data["grid"] is not None and len(data["grid"]) != 3:
             raise ManifestError(f"{where}: grid must be null or three expressions")
+        for value in data["grid"] or ():
+            _check_expression("grid", value, data["params"], where)
+        if (turns := data["facts"].get("loop_turns")) is not None:
+            turns = _expression("loop_turns", turns, where)
+            _check_expression("loop_turns", turns, data["params"], where, of_grid=True)
+        dynamic, most = data["facts"].get("dynamic_shared_bytes", 0), data["shared_bytes"]
+        if type(dynamic) is not int or not 0 <= dynamic <= most:
+            wanted = f"an integer of 0 to {most}, the shared_bytes"
+            raise _odd(where, "dynamic_shared_bytes", wanted, dynamic)
         return Manifest(**data)
 
 
@@ -122,6 +138,38 @@ def _typed(data: dict[str, Any], name: str, kind: type, where: str) -> Any:
         got = type(data[name]).__name__
         raise ManifestError(f"{where}: field {name} must be {kind.__name__}, got {got}")
     return data[name]
+
+
+def _odd(where: str, name: str, expected: str, got: Any) -> ManifestError:
+    return ManifestError(f"{where}: field {name}; expected {expected}, got {got!r:.60}")
+
+
+def _expression(name: str, data: Any, where: str) -> Any:
+    try:
+        return expression(data)
+    except RecursionError as error:
+        raise ManifestError(f"{where}: field {name} is nested too deep") from error
+
+
+def _check_expression(
+    name: str, value: Any, params: tuple[ParamInfo, ...], where: str, of_grid: bool = False
+) -> None:
+    """ManifestError unless the value is a grid expression over these parameters; of_grid: it may
+    hold the grid itself."""
+    known = {("scalar" if p.kind == "scalar" else "count", p.name) for p in params}
+    left = [(value, 0)]
+    while left:
+        part, depth = left.pop()
+        if type(part) is int:
+            continue
+        whole = isinstance(part, tuple) and depth < DEPTH
+        if whole and len(part) == 3 and part[0] in OPERATIONS:
+            left += [(operand, depth + 1) for operand in part[1:]]
+        elif of_grid and part in (("grid", 0), ("grid", 1), ("grid", 2)):
+            continue
+        elif not (whole and all(type(p) is str for p in part) and part in known):
+            wanted = "an integer, a count or scalar of the parameters, or an operation on two"
+            raise _odd(where, name, wanted, part)
 
 
 def _param(data: Any, where: str) -> ParamInfo:

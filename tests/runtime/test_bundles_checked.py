@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from gristmill import runtime
+from gristmill.ir.abi import GRID_OPS
 from gristmill.runtime.bundle import lacking
 from gristmill.runtime.devices.null import capabilities
 from gristmill.store.bundle import Entry, bundle_json, write_bundle
-from gristmill.store.manifest import ManifestError
+from gristmill.store.manifest import OPERATIONS, ManifestError
 
 
 @pytest.fixture
@@ -140,6 +141,15 @@ def test_other_schemas_and_odd_fields_are_typed_errors(bundle, tmp_path, change)
     assert isinstance(caught.value, ManifestError)
 
 
+def deep(levels: int) -> Any:
+    """A grid expression nested so deep."""
+    return ["add", 1, deep(levels - 1)] if levels else 1
+
+
+def test_manifests_know_the_operations_of_grids():
+    assert tuple(GRID_OPS) == OPERATIONS
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -157,6 +167,40 @@ def test_other_schemas_and_odd_fields_are_typed_errors(bundle, tmp_path, change)
         ({"access": "rw"}, "access of a parameter is 'rw'"),
         ({"kind": "sampler"}, "kind of a parameter is 'sampler'"),
         ({"may_alias": 1}, "may_alias must be bool"),
+        *(
+            ({"facts": {"dynamic_shared_bytes": n}}, r"dynamic_shared_bytes; expected .*, got ")
+            for n in ("abc", [1], None, -5, 2**40, True, 1.5)
+        ),
+        *(
+            ({"entry": name}, "field entry; expected a symbol, got ")
+            for name in ("\ud800", "a\0b", "", "a\nb")
+        ),
+        *(
+            ({"grid": [1, odd, 1]}, r"field grid; expected an integer, .*, got ")
+            for odd in (
+                ["count", "nowhere"],
+                ["scalar", "x"],
+                None,
+                1.5,
+                True,
+                [],
+                "x",
+                {},
+                ["add", 1],
+                ["pow", 1, 2],
+                ["add", 1, None],
+                [["count"], 1],
+                ["grid", 0],
+            )
+        ),
+        ({"grid": [1, deep(220), 1]}, "field grid; expected an integer"),
+        ({"grid": [1, deep(450), 1]}, "field grid"),
+        ({"facts": {"loop_turns": ["count", "nowhere"]}}, "field loop_turns; expected an integer"),
+        ({"facts": {"loop_turns": "abc"}}, "field loop_turns; expected an integer"),
+        *(
+            ({name: -1}, f"field {name}; expected an integer of at least 0, got -1")
+            for name in ("size", "shared_bytes", "scratch_bytes")
+        ),
     ],
 )
 def test_odd_manifest_is_found_when_it_is_used(bundle, tmp_path, change, words):
