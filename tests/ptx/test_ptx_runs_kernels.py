@@ -11,10 +11,14 @@ from gristmill.ir.abi import evaluate
 from gristmill.ir.core import Kernel
 from gristmill.kernels import families
 from gristmill.kernels.family import compare
+from gristmill_build import config, options, plan
 from ptx_model.host import Model
 from ptx_tools import ROOT, shipped
 
-NAMES = sorted(file.stem for file in (ROOT / "configs/kernels").glob("*.yaml"))
+SETTINGS = config.load(ROOT)
+# What this target builds; `test_ptx_nv` runs the kernels for sm_90a alone.
+STEPS = plan.plan(options.choose({"target": "ptx-sm_80"}, SETTINGS), SETTINGS).traces
+NAMES = sorted({step.row.kernel for step in STEPS})
 WITH_SUBGROUPS = ("softmax", "matmul", "gather", "histogram", "topk", "scan_blocks")
 
 
