@@ -191,14 +191,14 @@ def bulk(announced: int = 128, waits: bool = True, parity: int = 0) -> Callable[
     data = "ptr addrspace(3) %data"
     go = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
     try_wait = "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta"
-    copy = "llvm.nvvm.cp.async.bulk.global.to.shared.cta"
+    copy = "llvm.nvvm.cp.async.bulk.global.to.shared.cluster"
     expect = "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta"
     wait = [
         "  br label %waiting",
         "waiting:",
         f"  %over = call i1 @{try_wait}({barrier}, i32 {parity})",
-        "  br i1 %over, label %there, label %waiting",
-        "there:",
+        "  br i1 %over, label %through, label %waiting",
+        "through:",
     ]
     lines = [
         "  %data = getelementptr inbounds i32, ptr addrspace(3) @tile, i64 4",
@@ -209,7 +209,9 @@ def bulk(announced: int = 128, waits: bool = True, parity: int = 0) -> Callable[
         f"  call void @llvm.nvvm.mbarrier.init.shared({barrier}, i32 1)",
         "  call void @llvm.nvvm.fence.mbarrier_init.release.cluster()",
         f"  %token = call i64 @{expect}({barrier}, i32 {announced})",
-        f"  call void @{copy}({data}, {barrier}, ptr addrspace(1) %buffer0, i32 128, i64 0, i1 0)",
+        f"  %there = addrspacecast {data} to ptr addrspace(7)",
+        f"  call void @{copy}(ptr addrspace(7) %there, {barrier}, ptr addrspace(1) %buffer0, "
+        "i32 128, i16 0, i64 0, i1 0, i1 0)",
         "  br label %all",
         "all:",
         go,
@@ -227,8 +229,8 @@ def bulk(announced: int = 128, waits: bool = True, parity: int = 0) -> Callable[
             "declare void @llvm.nvvm.fence.mbarrier_init.release.cluster()",
             f"declare i64 @{expect}(ptr addrspace(3), i32)",
             f"declare i1 @{try_wait}(ptr addrspace(3), i32)",
-            f"declare void @{copy}(ptr addrspace(3), ptr addrspace(3), ptr addrspace(1), i32, i64, "
-            "i1)",
+            f"declare void @{copy}(ptr addrspace(7), ptr addrspace(3), ptr addrspace(1), i32, i16, "
+            "i64, i1, i1)",
         ],
         tile=4 + LANES,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import sys
 import threading
 from typing import Any
@@ -121,11 +122,10 @@ def _bindings() -> Any:
         starting = threading.Thread(target=_start)
         starting.start()
     try:
-        from cuda.bindings import driver
+        return importlib.import_module("cuda.bindings.driver")
     finally:
         if starting is not None:
             starting.join()
-    return driver
 
 
 def _start() -> None:
