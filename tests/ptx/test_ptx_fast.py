@@ -46,6 +46,12 @@ def test_a_declaration_leaves_f64_exact(name: str) -> None:
     assert WORDS[name] not in approximate(ptx(applied(name, "f64", "fast approximate")))
 
 
+@pytest.mark.parametrize("t", ["f64", "f16"])
+def test_rsqrt_of_another_type_is_not_the_function_of_f32(t: str) -> None:
+    text = ptx(applied("rsqrt", t, "fast approximate"))
+    assert "rsqrt.approx.ftz.f32" not in text
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "sin"])
 def test_f16_goes_through_the_function_of_f32(name: str) -> None:
     assert f"{WORDS[name]}.approx.ftz.f32" in ptx(applied(name, "f16", "fast approximate"))

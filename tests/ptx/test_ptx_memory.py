@@ -39,6 +39,7 @@ def test_atomics(t: str, kind: str, word: str, shared: bool, name: str) -> None:
     assert "shared" in found if shared else "global" in found
     assert found.endswith(word)
     assert not re.search(r"\.(acquire|release|acq_rel|sys)", found)
+    assert shared or not re.search(r"\.(cta|cluster)\b", found)  # no scope is that of the device
 
 
 def test_a_fence_has_its_scope() -> None:

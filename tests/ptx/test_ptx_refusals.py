@@ -76,6 +76,13 @@ def test_workgroup_memory_beyond_what_the_architecture_has(name: str) -> None:
     assert caught.value.loc is not None
 
 
+def test_workgroup_memory_of_each_architecture_is_what_nvidia_states() -> None:
+    """KiB, less the one that the system keeps from sm_80 on."""
+    stated = {"sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_90a": 227}
+    stated |= {"sm_100": 227, "sm_120": 99}
+    assert {name: arch.shared_bytes / 1024 for name, arch in ARCHS.items()} == stated
+
+
 @pytest.mark.parametrize("name", ["kernelé", "_", "WARP_SZ", "k\N{SUPERSCRIPT TWO}"])
 def test_a_name_that_ptx_does_not_take_is_refused_at_the_line_of_the_kernel(name: str) -> None:
     k = replace(kernel("x: f32 buffer readwrite", "return"), name=name)
