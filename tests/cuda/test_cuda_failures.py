@@ -60,6 +60,30 @@ def test_a_transfer_waits_for_hanging_work_no_longer_than_the_bound(
     assert_poisoned(device, runtime.DeviceTimeout)
 
 
+@pytest.mark.parametrize("pools", [0, 1])
+def test_memory_is_given_back_to_the_driver_only_once_work_is_done(
+    fake: FakeDriver, bundle: runtime.Bundle, pools: int
+) -> None:
+    """Without pools each buffer that is freed; with them what the pool keeps, to allocate again."""
+    fake.set(pools=pools)
+    device = runtime.open_device("cuda", timeout=0.1)
+    x, y = floats(device, 1, 1)
+    saxpy = device.load(bundle, "saxpy")
+    device.synchronize()
+    fake.set(hang_after=0)
+    device.launch(saxpy, x, y, 1.0)
+    held = fake.live()["allocations"]
+    if pools:
+        fake.set(fail_alloc=1)
+        with pytest.raises(runtime.DeviceTimeout):
+            device.allocate(8, "f32")
+    else:
+        with pytest.raises(runtime.DeviceTimeout):
+            x.free()
+    assert fake.live()["allocations"] == held
+    assert_poisoned(device, runtime.DeviceTimeout)
+
+
 @pytest.mark.parametrize("status", [214, 700, 716, 719, 999])
 def test_an_error_that_stays_is_a_lost_device(
     device: runtime.Device, bundle: runtime.Bundle, fake: FakeDriver, status: int
