@@ -31,6 +31,16 @@ def test_copies_of_every_size_arrive(device: runtime.Device, rng: np.random.Gene
         assert np.array_equal(buffer.numpy(), data), size
 
 
+def test_a_copy_that_is_done_at_once_is_unpacked_before_its_staging_memory_comes_round(
+    device: runtime.Device, rng: np.random.Generator, fake: FakeDriver
+) -> None:
+    data = rng.integers(0, 256, 40_000_001, np.uint8)  # ten segments of four
+    buffer = device.upload(data)
+    device.synchronize()
+    fake.set(step=1000)
+    assert np.array_equal(buffer.numpy(), data)
+
+
 def test_writes_come_after_launches_submitted_before(
     device: runtime.Device, bundle: runtime.Bundle
 ) -> None:
