@@ -207,7 +207,8 @@ def test_no_device_says_what_is_missing(
 def test_without_the_bindings_the_message_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    for name in ("cuda.bindings", "cuda.bindings.driver"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(runtime.NoDevice, match=r"pip install 'gristmill\[cuda\]'"):
         runtime.open_device("cuda")
 
