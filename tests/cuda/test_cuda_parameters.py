@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from gristmill.ir.abi import gpu_bytes, gpu_layout
 from gristmill.ir.dtypes import DTYPES, Access
 from gristmill.ir.interface import Param
 from gristmill.runtime.devices.cuda.modules import parameter_format
+from gristmill.store.bundle import Entry, write_bundle
 from gristmill.store.manifest import Manifest
 
 
@@ -98,3 +102,46 @@ def test_a_launch_fills_its_block_by_the_calling_convention(
                 command.fault_base,
                 (3, 2, 1),
             )
+
+
+def longer(manifest: Manifest) -> Manifest:
+    return replace(manifest, params=(*manifest.params, replace(manifest.params[-1], name="more")))
+
+
+def shorter(manifest: Manifest) -> Manifest:
+    return replace(manifest, params=manifest.params[:-1])
+
+
+def turned(manifest: Manifest) -> Manifest:
+    x, *rest = manifest.params
+    return replace(manifest, params=(replace(x, kind="scalar", dtype="i64"), *rest))
+
+
+def faultless(manifest: Manifest) -> Manifest:
+    return replace(manifest, sites=("a site that the code has not",))
+
+
+@pytest.mark.parametrize("lie", [longer, shorter, turned, faultless])
+@pytest.mark.parametrize("target", ["ptx-sm_80", "cubin-sm_90"])
+def test_a_manifest_that_lies_about_parameters_is_a_corrupt_artifact(
+    device: runtime.Device,
+    make_bundle: Callable[..., runtime.Bundle],
+    tmp_path: Path,
+    lie: Callable[[Manifest], Manifest],
+    target: str,
+) -> None:
+    honest = make_bundle(target)
+    artifact = honest.artifacts("saxpy", "s")[0]
+    path = str(artifact.file.relative_to(tmp_path))
+    write_bundle(tmp_path, [Entry(replace(lie(artifact.manifest), grid=None), path)])
+    with pytest.raises(runtime.ArtifactCorrupt, match=r"other parameters.*\(0, 8\), \(8, "):
+        device.load(runtime.open_bundle(tmp_path), "saxpy")
+    device.load(honest, "saxpy")
+
+
+def test_a_driver_that_does_not_tell_parameters_is_believed(
+    fake: FakeDriver, bundle: runtime.Bundle
+) -> None:
+    fake.set(driver=12030)
+    with runtime.open_device("cuda") as device:
+        device.load(bundle, "saxpy")

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from ....ir.abi import MAP_ALIGN, gpu_layout
+from ....ir.abi import MAP_ALIGN, MAP_BYTES, gpu_layout
 from ....ir.dtypes import DTYPES, Access
 from ....ir.interface import Param
 from ....store.manifest import Manifest
@@ -49,7 +49,7 @@ class ExtendedCode(Code):
         self._multiprocessors, self._most = multiprocessors, 0
         super().__init__(api, manifest, blob, where, limits)
 
-    def _layout(self) -> None:
+    def _layout(self) -> list[tuple[int, int]]:
         params = [
             Param(p.name, p.kind, DTYPES[p.dtype], Access(p.access), p.may_alias)
             for p in self.manifest.params
@@ -73,6 +73,10 @@ class ExtendedCode(Code):
         self._scalars = [p for p in params if not p.is_memory]
         self.buffers = len(self._memory)
         self._fill = self._extended_fill
+        sizes = [8] * self.buffers + [p.dtype.bytes for p in self._scalars] + [8] * self.buffers
+        sizes += [8, 4][: len(faults)] + [8] * len(barrier) + [4] * 3
+        sizes += [MAP_BYTES] * len(self._maps)
+        return [(at or 0, size) for at, size in zip(places, sizes, strict=True)]
 
     def _extended_fill(self, command: Command, faults: int) -> Grid:
         _, bindings, scalars, grid, fault_base = command

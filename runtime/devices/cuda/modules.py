@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ....ir.abi import gpu_layout, memory_params, scalar_params
+from ....ir.abi import MAP_BYTES, gpu_layout, memory_params, scalar_params
 from ....ir.dtypes import DTYPES, Access
 from ....ir.interface import Param
 from ....store.manifest import Manifest
@@ -22,7 +22,8 @@ from .queue import Queue
 Fill = Callable[[Command, int], Grid]
 LOG_BYTES = 8192
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
-NO_BINARY = 209
+INVALID_VALUE, NO_BINARY = 1, 209
+TELLS_PARAMETERS = 12040  # CUDA 12.4
 _NOT_FOR_THIS = {
     200: "the image is invalid or for another architecture",
     NO_BINARY: "no code for this architecture",
@@ -85,7 +86,7 @@ class Code:
         self.block = manifest.workgroup
         try:
             self.function = self._function(where)
-            self._layout()
+            self._check_parameters(self._layout(), where)
         except BaseException:
             with contextlib.suppress(GristmillError):  # the first error tells more
                 api.call("cuModuleUnload", self.module)
@@ -110,7 +111,33 @@ class Code:
             api.call("cuFuncSetAttribute", function, which, self.shared)
         return function
 
-    def _layout(self) -> None:
+    def _check_parameters(self, expected: list[tuple[int, int]], where: str) -> None:
+        """ArtifactCorrupt where the code has other parameters than its manifest says: it would take
+        one for another. Drivers before CUDA 12.4 do not tell."""
+        api = self._api
+        if api.version < TELLS_PARAMETERS or not api.has("cuFuncGetParamInfo"):
+            return
+        tell, found = api.drv.cuFuncGetParamInfo, []
+        for number in range(len(expected) + 1):  # one more than there may be
+            status, *told = tell(self.function, number)
+            if status and int(status) != INVALID_VALUE:
+                raise api.error(status, "cuFuncGetParamInfo", where)
+            if status:
+                break
+            at, size = map(int, told)
+            # Assemblers place tensor maps as they like; the driver puts each where the code has it.
+            found.append((0 if size == MAP_BYTES else at, size))
+        if found != [(0 if size == MAP_BYTES else at, size) for at, size in expected]:
+            raise ArtifactCorrupt(
+                "the code has other parameters than its manifest",
+                where=where,
+                expected=f"(offset, bytes) {_few(expected)}",
+                got=_few(found),
+                do="rebuild or fetch the bundle again",
+            )
+
+    def _layout(self) -> list[tuple[int, int]]:
+        """Make the parameter block; offset and size of each parameter."""
         params = [
             Param(p.name, p.kind, DTYPES[p.dtype], Access(p.access), p.may_alias)
             for p in self.manifest.params
@@ -127,6 +154,9 @@ class Code:
         self._pack = packed.pack_into
         self.buffers = len(memory_params(params))
         self._fill: Fill | None = None  # once launched
+        sizes = [8] * self.buffers + [p.dtype.bytes for p in scalar_params(params)]
+        sizes += [8] * self.buffers + [8, 4][: len(faults)] + [4] * 3
+        return [(at or 0, size) for at, size in zip(places, sizes, strict=True)]
 
     def _filler(self) -> Fill:
         """What `fill` calls; for saxpy(x, y, a):
@@ -191,6 +221,11 @@ class Code:
     def close(self) -> None:
         """No launch is pending."""
         self._api.call("cuModuleUnload", self.module)
+
+
+def _few(parameters: list[tuple[int, int]]) -> str:
+    more = f" and {len(parameters) - 8} more" if len(parameters) > 8 else ""
+    return ", ".join(map(str, parameters[:8])) + more if parameters else "none"
 
 
 def _load(api: Api, manifest: Manifest, blob: bytes, where: str) -> Any:
