@@ -11,6 +11,8 @@ from gristmill.backends.llvm.machine import ROUTES
 from .config import Config, KernelRow, TargetRow
 from .document import nearest
 
+# What a device is called -> the backends whose artifacts it loads.
+_LOADS = {"cuda": ("ptx", "cubin"), "nvidia": ("ptx", "cubin"), "vulkan": ("spirv",)}
 _SWITCH = {"on": True, "1": True, "off": False, "0": False}
 
 
@@ -67,9 +69,12 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
         if name in arguments and not _words(arguments[name]):
             raise UsageError(f"{name}= names nothing; leave it out, or give {OPTIONS[name].values}")
     said = {name: arguments.get(name, option.default) for name, option in OPTIONS.items()}
+    targets = _targets(said["target"], said["arch"], config.targets)
+    kernels = tuple(config.kernels[name] for name in _kernels(said["kernel"], config))
+    _matched(kernels, targets, bool(said["kernel"]))
     return Choice(
-        _targets(said["target"], said["arch"], config.targets),
-        tuple(config.kernels[name] for name in _kernels(said["kernel"], config)),
+        targets,
+        kernels,
         _switch("checks", said["checks"]),
         _route(said["toolchain"] or config.llvm),
         said["out"] or "artifacts",
@@ -121,31 +126,55 @@ def _words(text: str) -> list[str]:
 
 
 def _targets(target: str, arch: str, rows: Mapping[str, TargetRow]) -> tuple[TargetRow, ...]:
-    backends = {row.backend for row in rows.values()}
     archs = _words(arch)
+    backends = {row.backend for row in rows.values()}
+    words = _words(target) or ["default"]
+    for name in words:
+        if name not in rows and name not in backends and name not in ("all", "default"):
+            raise UsageError(f"unknown target={name}{_meant(name, {*rows, *backends, 'all'})}")
+    known = {
+        row.arch
+        for row in rows.values()
+        if {"all", "default", row.backend} & {rows[w].backend if w in rows else w for w in words}
+    }
     for name in archs:
-        known = {row.arch for row in rows.values()}
         if name not in known:
             raise UsageError(f"unknown architecture arch={name}{nearest(name, known)}")
     found: dict[str, TargetRow] = {}
-    for name in _words(target) or ["default"]:
+    for name in words:
         if name in rows:
             picked = [rows[name]]
-        elif name in backends or name in ("all", "default"):
+        else:
             picked = [
                 row
                 for row in rows.values()
                 if name in ("all", "default", row.backend)
                 and (row.arch in archs if archs else name == "all" or _usual(row, name))
             ]
-        else:
-            known = {*rows, *backends, "all"}
-            raise UsageError(f"unknown target={name}{nearest(name, known)}")
         found |= {row.name: row for row in picked}
     chosen = tuple(row for row in found.values() if not archs or row.arch in archs)
     if not chosen:
         raise UsageError(f"no target matches target={target or 'default'} arch={arch}")
     return chosen
+
+
+def _meant(name: str, known: set[str]) -> str:
+    """The nearest right thing for an unknown target: what the device that it names loads."""
+    loads = [repr(backend) for backend in _LOADS.get(name, ()) if backend in known]
+    if not loads:
+        return nearest(name, known)
+    build = "build" if len(loads) > 1 else "builds"
+    return f"; {name} devices load what {' and '.join(loads)} {build}{nearest('', known)}"
+
+
+def _matched(kernels: tuple[KernelRow, ...], targets: tuple[TargetRow, ...], named: bool) -> None:
+    """Refuses kernels that no target of the choice builds: those asked for by name, or all."""
+    idle = [row for row in kernels if not any(map(row.builds_for, targets))]
+    if idle and (named or len(idle) == len(kernels)):
+        row = idle[0]
+        chosen = ", ".join(target.name for target in targets)
+        only = ", ".join(row.targets or ())
+        raise UsageError(f"{row.kernel} is built only for {only}, not for {chosen}")
 
 
 def _usual(row: TargetRow, name: str) -> bool:

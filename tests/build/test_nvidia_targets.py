@@ -42,6 +42,49 @@ def test_a_plain_build_makes_no_ptx() -> None:
     assert not [name for name in chosen() if name.startswith(("ptx", "cubin"))]
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("target=cuda", "unknown target=cuda; cuda devices load what 'ptx' and 'cubin' build"),
+        ("target=vulkan", "unknown target=vulkan; vulkan devices load what 'spirv' builds"),
+        ("target=ptx arch=sm_80,vulkan1.1", "unknown architecture arch=vulkan1.1"),
+        ("target=ptx-sm_80 arch=x86-64-v3", "unknown architecture arch=x86-64-v3 (known: sm_100"),
+        ("kernel=nv_matmul target=spirv", "nv_matmul is built only for ptx-sm_90a, cubin-sm_90a"),
+        ("kernel=matmul,nv_matmul", "nv_matmul is built only for ptx-sm_90a, cubin-sm_90a"),
+        ("kernel=nv_matmul target=ptx", "nv_matmul is built only for ptx-sm_90a, cubin-sm_90a"),
+    ],
+)
+def test_a_choice_that_would_leave_out_what_it_names_is_refused(words: str, said: str) -> None:
+    with pytest.raises(options.UsageError) as refused:
+        chosen(**dict(word.split("=") for word in words.split()))
+    assert said in str(refused.value)
+
+
+def test_known_architectures_are_those_of_the_chosen_backends() -> None:
+    with pytest.raises(options.UsageError) as refused:
+        chosen(target="ptx", arch="vulkan1.1")
+    assert "known: sm_100, sm_120, sm_75" in str(refused.value)
+    assert "x86-64" not in str(refused.value)
+    assert chosen(target="ptx,spirv", arch="sm_80,vulkan1.1") == ["ptx-sm_80", "spirv-vulkan1.1"]
+
+
+def test_a_kernel_for_one_target_is_chosen_there() -> None:
+    choice = options.choose(
+        {"kernel": "nv_matmul", "target": "ptx,cpu", "arch": "sm_90a,x86-64-v3"}, CONFIG
+    )
+    assert [row.kernel for row in choice.kernels] == ["nv_matmul"]
+
+
+def test_a_choice_that_matches_nothing_leaves_the_bundle_alone(project: Project) -> None:
+    project.edit("configs/kernels/shift.yaml", "module: toy", "module: toy\ntargets: [interp-kir]")
+    assert project.scons().status == 0
+    before = project.artifacts()
+    run = project.scons("kernel=shift", "target=interp-second")
+    assert run.status == 2
+    assert "shift is built only for interp-kir, not for interp-second" in run.err
+    assert project.artifacts() == before
+
+
 def test_cubins_take_the_variants_of_ptx() -> None:
     nodes = plan.plan(options.choose({"target": "ptx-sm_80,cubin-sm_80"}, CONFIG), CONFIG)
     traces = {backend: [] for backend in ("ptx", "cubin")}
