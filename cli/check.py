@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import json
 import math
 import os
@@ -86,8 +87,12 @@ def select(bundle: runtime.Bundle, names: Iterable[str]) -> list[tuple[str, str]
         kernel, slash, spec = name.partition("/")
         picked = [pair for pair in known if pair[0] == kernel and (not slash or pair[1] == spec)]
         if not picked:
-            have = ", ".join(sorted({f"{k}/{s}" if slash else k for k, s in known}))
-            raise CommandError(f"no kernel {name!r} in the bundle (it has {have})")
+            have = sorted({f"{k}/{s}" if slash else k for k, s in known})
+            near = difflib.get_close_matches(name, have, 1, 0.5)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise CommandError(
+                f"no kernel {name!r} in the bundle{meant} (it has {', '.join(have)})"
+            )
         found += picked
     return list(dict.fromkeys(found)) or known
 

@@ -32,7 +32,9 @@ def parser() -> argparse.ArgumentParser:
     inspect.add_argument("--json", action="store_true", help="the manifest or index as JSON")
 
     check = commands.add_parser("check", help="run every kernel and judge it by its reference")
-    check.add_argument("device", nargs="?", default="cpu", help="cpu, vulkan, vulkan:NAME, ...")
+    check.add_argument(
+        "device", nargs="?", default="cpu", help="cpu, cuda, vulkan, vulkan:NAME, ..."
+    )
     _bundle(check)
     _kernels(check)
     check.add_argument("--json", action="store_true", help="the results as JSON")
@@ -40,7 +42,9 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--no-refusals", action="store_true", help="a refused kernel is a failure")
 
     bench = commands.add_parser("bench", help="time kernels beside numpy, in one run")
-    bench.add_argument("device", nargs="?", default="cpu", help="cpu, vulkan, vulkan:NAME, ...")
+    bench.add_argument(
+        "device", nargs="?", default="cpu", help="cpu, cuda, vulkan, vulkan:NAME, ..."
+    )
     _bundle(bench)
     _kernels(bench)
     bench.add_argument("--json", action="store_true", help="the results as JSON")

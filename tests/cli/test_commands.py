@@ -80,6 +80,36 @@ def test_inspect_shows_manifest_and_code(bundle: Path, capsys: pytest.CaptureFix
     assert IR.strip() in out
 
 
+def saved(folder: Path, target: str, suffix: str, blob: bytes) -> str:
+    """An artifact with its manifest, by path."""
+    file = folder / f"unknown{suffix}"
+    file.write_bytes(blob)
+    digest = hashlib.sha256(blob).hexdigest()
+    manifest = dataclasses.replace(MANIFEST, target=target, sha256=digest, size=len(blob))
+    file.with_suffix(".json").write_text(manifest.to_json())
+    return str(file)
+
+
+def test_inspect_shows_ptx_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = ".version 7.0\n.target sm_80\n"
+    assert main(["inspect", saved(tmp_path, "ptx-sm_80", ".ptx", text.encode())]) == 0
+    assert text in capsys.readouterr().out
+
+
+def test_inspect_of_a_cubin_names_the_tools(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path, "cubin-sm_80", ".cubin", b"\x7fELF")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["inspect", path]) == 0
+    assert "nvdisasm, or cuobjdump -sass" in capsys.readouterr().out
+    tool = tmp_path / "nvdisasm"
+    tool.write_text('#!/bin/sh\necho "code of $2, $1"\n')
+    tool.chmod(0o755)
+    assert main(["inspect", path]) == 0
+    assert f"code of {path}, -c" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
@@ -156,6 +186,22 @@ def test_a_check_of_an_unknown_kernel_names_those_of_the_bundle(
 ) -> None:
     assert main(["check", "interp", "--bundle", str(bundle), "--kernel", "sofmax"]) == 2
     assert "it has unknown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("near", ["unknwn", "unknown/f23"])
+def test_a_misspelt_kernel_gets_the_nearest_one(
+    bundle: Path, capsys: pytest.CaptureFixture[str], near: str
+) -> None:
+    assert main(["check", "interp", "--bundle", str(bundle), "--kernel", near]) == 2
+    meant = "unknown/f32" if "/" in near else "unknown"
+    assert f"did you mean {meant!r}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "bench"])
+def test_help_names_the_devices(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "cpu, cuda, vulkan, vulkan:NAME" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_empty_bundle_has_nothing_to_check(
