@@ -124,7 +124,15 @@ class Bundle:
         lacks += _unloadable(artifacts, capabilities)
         built = tuple(sorted({a.manifest.target for a in artifacts}))
         device = f"{capabilities.device} ({capabilities.name})"
-        return Refusal(kernel, specialization, device, capabilities.targets, built, tuple(lacks))
+        return Refusal(
+            kernel,
+            specialization,
+            device,
+            capabilities.targets,
+            built,
+            tuple(lacks),
+            _advice(artifacts, capabilities),
+        )
 
     def _artifact(self, entry: dict[str, Any]) -> Artifact:
         file = self.root / entry["path"]
@@ -188,6 +196,17 @@ def lacking(manifest: Manifest, capabilities: Capabilities) -> tuple[str, ...]:
         if driver := lacking_driver(manifest, capabilities):
             missing.append(driver)
     return tuple(missing)
+
+
+def _advice(artifacts: tuple[Artifact, ...], capabilities: Capabilities) -> str:
+    """What to do where a variant for the device is made for another size of its subgroups."""
+    sizes = capabilities.subgroup_sizes
+    for a in artifacts:
+        loads = a.manifest.target.partition(":")[0] in capabilities.targets
+        if loads and sizes and a.manifest.subgroup not in (None, *sizes):
+            size = " or ".join(map(str, sizes))
+            return f"add a variant with SUBGROUP: {size} to the kernel's configuration"
+    return ""
 
 
 def _sha256(data: bytes) -> str:

@@ -21,7 +21,7 @@ class Refusal(NamedTuple):
 
     targets: what the device loads, best first. built: what the bundle has for this kernel and
     specialization. lacks: one entry per variant of a target that the device loads, or that is made
-    for another architecture of the device's vendor.
+    for another architecture of the device's vendor. advice: what would make one fit, where known.
     """
 
     kernel: str
@@ -30,11 +30,12 @@ class Refusal(NamedTuple):
     targets: tuple[str, ...]
     built: tuple[str, ...]
     lacks: tuple[Lack, ...] = ()
+    advice: str = ""
 
     def __str__(self) -> str:
         head = f"kernel {self.kernel} {self.specialization} is refused on {self.device}: "
         if self.lacks:
-            return head + "; ".join(map(str, self.lacks))
+            return head + "; ".join(filter(None, [*map(str, self.lacks), self.advice]))
         loads = ", ".join(self.targets) or "nothing"
         built = ", ".join(self.built) or "nothing"
         return head + (

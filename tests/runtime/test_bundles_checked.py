@@ -286,6 +286,7 @@ def test_first_variant_that_fits_is_chosen(bundle, tmp_path):
         "1048576 bytes of workgroup memory (limit 65536)",
         "65536 loop turns of an invocation (limit 65535)",
     ]
+    assert str(refusal).endswith("; add a variant with SUBGROUP: 4 to the kernel's configuration")
     assert chosen(made, capabilities(targets=("cpu-aarch64", "interp-kir"))) == "variant 5"
 
 
@@ -298,6 +299,7 @@ def test_capability_decides_in_both_directions(bundle, tmp_path, feature):
     assert chosen(made, full) == "variant 0"
     refusal = made.select("shift", "i32", capabilities(features=full.features - {feature}))
     assert isinstance(refusal, runtime.Refusal)
+    assert "SUBGROUP" not in str(refusal)
     assert refusal.lacks[0].missing == (f"feature {feature}",)
 
 
