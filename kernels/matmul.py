@@ -12,6 +12,7 @@ from ..ir.lang import (
     Read,
     Write,
     barrier,
+    bool_,
     ceil_div,
     convert,
     device,
@@ -97,8 +98,10 @@ def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN
     acc = registers(f32, (TM, TN), 0)
     starts = registers(i32, TM, 0)
     cols = registers(i32, TN, 0)
+    inside = registers(bool_, TN, False)
     for j in static_range(TN):
         cols[j] = left + lx + j * TX
+        inside[j] = cols[j] < n
     if STAGE_A:
         tile_a = workgroup_array(STAGE, (TY * TM, TK))
     else:
@@ -129,7 +132,7 @@ def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN
                 if first + i < m:
                     base = (first + i) * n
                     for j in static_range(TN):
-                        if cols[j] < n:
+                        if inside[j]:
                             c[base + cols[j]] = convert(EPILOGUE(acc[i, j]), OUT)
         barrier()
 

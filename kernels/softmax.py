@@ -52,23 +52,31 @@ def partial_top(x, base, n, BLOCK, VEC):
 
 
 @device
-def partial_sum(x, y, base, following, top, n, T, BLOCK, VEC, AHEAD):
-    """The sum of this invocation's exponentials of the row at `base`, which stay in y if T is f32.
-
-    AHEAD: with it, this invocation's greatest element of the row at `following`, so that reading
-    that row overlaps with computing this one.
-    """
-    lid = local_id(0)
-    tops = convert(load(x, following + min(lid, n - 1), VEC), f32) if AHEAD else zeros(f32, VEC)
+def partial_sum(x, y, base, top, n, T, BLOCK, VEC):
+    """The sum of this invocation's exponentials of a row, which stay in y if T is f32."""
     sums = zeros(f32, VEC)
-    for c in range(lid, n, BLOCK):
+    for c in range(local_id(0), n, BLOCK):
         e = exp(convert(load(x, base + c, VEC), f32) - top)
         if T == f32:
             store(y, base + c, e, VEC)
         sums = sums + e
-        if AHEAD:
-            tops = max(tops, convert(load(x, following + c, VEC), f32))
-    return across(sums, add, VEC), across(tops, greater, VEC)
+    return across(sums, add, VEC)
+
+
+@device
+def sum_and_next_top(x, y, base, following, top, n, T, BLOCK):
+    """`partial_sum`, and this invocation's greatest element of the row at `following`: reading that
+    row overlaps with computing this one."""
+    lid = local_id(0)
+    ahead = convert(x[following + min(lid, n - 1)], f32)
+    total = convert(0, f32)
+    for c in range(lid, n, BLOCK):
+        e = exp(convert(x[base + c], f32) - top)
+        if T == f32:
+            y[base + c] = e
+        total = total + e
+        ahead = max(ahead, convert(x[following + c], f32))
+    return total, ahead
 
 
 @device
@@ -94,10 +102,9 @@ def softmax_row(x, y, cols, T, BLOCK, SUBGROUP, VEC):
         top = partial_top(x, group_id(0) * cols, cols, BLOCK, 1)
     top = block_reduce(top, greater, f32, BLOCK, SUBGROUP)
     if wide:
-        total, _ = partial_sum(x, y, base, base, top, n, T, BLOCK, VEC, False)
+        total = partial_sum(x, y, base, top, n, T, BLOCK, VEC)
     else:
-        start = group_id(0) * cols
-        total, _ = partial_sum(x, y, start, start, top, cols, T, BLOCK, 1, False)
+        total = partial_sum(x, y, group_id(0) * cols, top, cols, T, BLOCK, 1)
     scale = 1 / block_reduce(total, add, f32, BLOCK, SUBGROUP)
     if wide:
         write_row(x, y, base, top, scale, n, T, BLOCK, VEC)
@@ -115,7 +122,7 @@ def softmax_rows(x, y, cols, T, BLOCK, SUBGROUP, ROWS):
     for row in range(first, min(first + ROWS, count)):
         base = row * cols
         following = min(row + 1, count - 1) * cols
-        total, ahead = partial_sum(x, y, base, following, top, cols, T, BLOCK, 1, True)
+        total, ahead = sum_and_next_top(x, y, base, following, top, cols, T, BLOCK)
         scale = 1 / block_reduce(total, add, f32, BLOCK, SUBGROUP)
         write_row(x, y, base, top, scale, cols, T, BLOCK, 1)
         top = block_reduce(ahead, greater, f32, BLOCK, SUBGROUP)
