@@ -108,6 +108,17 @@ def _known(name: str) -> Level | None:
 _KNOWN = {name: level for name in ROWS if (level := _known(name)) is not None}
 
 
+def _called(op: Op) -> str:
+    """An op as the kernel language calls it."""
+    if op.name not in ("subgroup_reduce", "subgroup_scan"):
+        return op.name
+    kind = str(op.attr("kind"))
+    kind += "_" if kind in ("and", "or") else ""
+    if op.name == "subgroup_reduce":
+        return f"subgroup_{kind}"
+    return f"subgroup_{'inclusive' if op.attr('inclusive') else 'exclusive'}_{kind}"
+
+
 @dataclass
 class _Loop:
     """What is gathered about a loop while its body is walked."""
@@ -265,7 +276,7 @@ class _Analysis:
             wanted = Level.SUBGROUP if together else _NEEDS.get(op.name, Level.VARYING)
             if control.level > wanted:
                 where = f"between {_WHO[wanted]}"
-                message = f"{op.name} under a condition that differs {where}"
+                message = f"{_called(op)} under a condition that differs {where}"
                 found.append(Violation(op, control.cause, message))
             elif together and not op.regions and self._scalars(op) > Level.SUBGROUP:
                 message = f"{op.name} of a fragment and a value that differs within a subgroup"

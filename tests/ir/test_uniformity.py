@@ -14,8 +14,10 @@ from gristmill.ir.lang import (
     kernel,
     local_id,
     subgroup_add,
+    subgroup_and_,
     subgroup_broadcast,
     subgroup_id,
+    subgroup_inclusive_or_,
     workgroup_array,
 )
 from gristmill.ir.uniformity import check_control
@@ -38,6 +40,18 @@ def divergent_add(x: ReadWrite[i32], *, SUBGROUP: int = 16):
 
 
 @kernel(workgroup=lambda: 64)
+def divergent_scan(x: ReadWrite[i32], *, SUBGROUP: int = 16):
+    if local_id(0) > 3:
+        x[0] = subgroup_inclusive_or_(x[0])
+
+
+@kernel(workgroup=lambda: 64)
+def divergent_and(x: ReadWrite[i32], *, SUBGROUP: int = 16):
+    if local_id(0) > 3:
+        x[0] = subgroup_and_(x[0])
+
+
+@kernel(workgroup=lambda: 64)
 def varying_lane(x: ReadWrite[i32], *, SUBGROUP: int = 16):
     x[0] = subgroup_broadcast(x[1], local_id(0))
 
@@ -50,8 +64,12 @@ def subgroup_barrier(x: ReadWrite[i32], *, SUBGROUP: int = 16):
 
 def test_subgroup_ops_need_control_uniform_in_the_subgroup() -> None:
     assert check_control(second_stage.trace("s")) == []
-    with pytest.raises(Diagnostic, match="subgroup_reduce under a condition that differs"):
+    with pytest.raises(Diagnostic, match="subgroup_add under a condition that differs"):
         divergent_add.trace("s")
+    with pytest.raises(Diagnostic, match="subgroup_inclusive_or_ under a condition"):
+        divergent_scan.trace("s")
+    with pytest.raises(Diagnostic, match="subgroup_and_ under a condition"):
+        divergent_and.trace("s")
     with pytest.raises(Diagnostic, match="from a lane that differs"):
         varying_lane.trace("s")
     with pytest.raises(Diagnostic, match="barrier under a condition"):
