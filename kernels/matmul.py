@@ -221,29 +221,49 @@ def matmul(
         direct(a, b, c, m, n, k, OUT, EPILOGUE, DOWN, TX, TY, TM, TN)
 
 
-def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
-    t, out = dtype(constexprs), dtype(constexprs, "OUT")
-    for m, n, k in ((1, 1, 1), (64, 64, 64), (70, 33, 100), (128, 65, 5), (3, 7, 600)):
-        yield {
-            "a": normal(rng, (m, k), t),
-            "b": normal(rng, (k, n), t),
-            "c": empty((m, n), out),
-            "m": m,
-            "n": n,
-            "k": k,
-        }
+Shape = tuple[int, int, int]
 
 
-def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
-    t, out = dtype(constexprs), dtype(constexprs, "OUT")
+def product_args(
+    rng: np.random.Generator, shape: Shape, t: DType, out: DType, columns: bool = False
+) -> Args:
+    """Arguments of a product of the shape (m, n, k); columns: b is n x k."""
+    m, n, k = shape
+    return {
+        "a": normal(rng, (m, k), t),
+        "b": normal(rng, (n, k) if columns else (k, n), t),
+        "c": empty((m, n), out),
+        "m": m,
+        "n": n,
+        "k": k,
+    }
+
+
+def expected_product(
+    args: Args, constexprs: Constexprs, out: DType, error: float, columns: bool = False
+) -> dict[str, Expected]:
+    """What a product is to give. error: of a sum of products, relative to that of their sizes."""
+    t = dtype(constexprs)
     a, b = decode(args["a"], t), decode(args["b"], t)
+    b = b.T if columns else b
     value = a @ b
     name = str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"]))
     if name.endswith("relu"):
         value = np.maximum(value, 0)
-    # Not every target fuses: two roundings a term. The type of the tiles holds every value of T.
-    tolerance = (np.abs(a) @ np.abs(b)) * gamma(2 * args["k"] + 2, f32)
+    tolerance = (np.abs(a) @ np.abs(b)) * error
     return {"c": Expected(value, tolerance + np.abs(value) * u(out) + least(out))}
+
+
+def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t, out = dtype(constexprs), dtype(constexprs, "OUT")
+    for shape in ((1, 1, 1), (64, 64, 64), (70, 33, 100), (128, 65, 5), (3, 7, 600)):
+        yield product_args(rng, shape, t, out)
+
+
+def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    # Not every target fuses: two roundings a term. The type of the tiles holds every value of T.
+    error = float(gamma(2 * args["k"] + 2, f32))
+    return expected_product(args, constexprs, dtype(constexprs, "OUT"), error)
 
 
 FAMILIES = (

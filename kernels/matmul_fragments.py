@@ -40,14 +40,10 @@ from .family import (
     Constexprs,
     Expected,
     Family,
-    decode,
     dtype,
-    empty,
-    least,
-    normal,
     u,
 )
-from .matmul import identity, relu
+from .matmul import expected_product, identity, product_args, relu
 
 __all__ = ["FAMILIES", "identity", "matmul_fragments", "relu"]
 
@@ -255,29 +251,16 @@ def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     t, out = dtype(constexprs), dtype(constexprs, "OUT")
     height, width = int(constexprs["BM"]), int(constexprs["BN"])
     shapes = ((height, width, 64), (height + 8, 2 * width, 200), (1, 1, 1), (40, 33, 100))
-    for m, n, k in (*shapes, (2 * height, width - 8, 1024)):
-        yield {
-            "a": normal(rng, (m, k), t),
-            "b": normal(rng, (k, n), t),
-            "c": empty((m, n), out),
-            "m": m,
-            "n": n,
-            "k": k,
-        }
+    for shape in (*shapes, (2 * height, width - 8, 1024)):
+        yield product_args(rng, shape, t, out)
 
 
 def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
-    t, out = dtype(constexprs), dtype(constexprs, "OUT")
-    a, b = decode(args["a"], t), decode(args["b"], t)
-    value = a @ b
-    name = str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"]))
-    if name.endswith("relu"):
-        value = np.maximum(value, 0)
     # Products are exact in f32; each of k additions is rounded or cut off, and one more for each
     # product of fragments aligns its terms.
     rounded = (args["k"] * 17 // 16 + 1) * 2 * u(f32)
-    tolerance = (np.abs(a) @ np.abs(b)) * rounded / (1 - rounded)
-    return {"c": Expected(value, tolerance + np.abs(value) * u(out) + least(out))}
+    error = rounded / (1 - rounded)
+    return expected_product(args, constexprs, dtype(constexprs, "OUT"), error)
 
 
 FAMILIES = (

@@ -35,15 +35,15 @@ from .family import (
     Constexprs,
     Expected,
     Family,
-    decode,
     dtype,
-    empty,
     gamma,
-    least,
-    normal,
-    u,
 )
-from .matmul import identity, relu  # noqa: F401 (specializations name it)
+from .matmul import (  # noqa: F401 (specializations name relu)
+    expected_product,
+    identity,
+    product_args,
+    relu,
+)
 
 
 @device
@@ -237,29 +237,15 @@ def nv_matmul(
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     t = dtype(constexprs)
-    for m, n, k in ((1, 8, 8), (128, 256, 64), (200, 264, 136), (130, 40, 520)):
-        yield {
-            "a": normal(rng, (m, k), t),
-            "b": normal(rng, (n, k) if constexprs["B_COLUMNS"] else (k, n), t),
-            "c": empty((m, n), t),
-            "m": m,
-            "n": n,
-            "k": k,
-        }
+    for shape in ((1, 8, 8), (128, 256, 64), (200, 264, 136), (130, 40, 520)):
+        yield product_args(rng, shape, t, t, constexprs["B_COLUMNS"])
 
 
 def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
-    t = dtype(constexprs)
-    a, b = decode(args["a"], t), decode(args["b"], t)
-    b = b.T if constexprs["B_COLUMNS"] else b
-    value = a @ b
-    name = str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"]))
-    if name.endswith("relu"):
-        value = np.maximum(value, 0)
     # Products are exact; the hardware cuts sums off at 24 bits, which costs twice as much as
     # rounding them.
-    tolerance = (np.abs(a) @ np.abs(b)) * 2 * gamma(args["k"] + 2, f32)
-    return {"c": Expected(value, tolerance + np.abs(value) * u(t) + least(t))}
+    error = 2 * float(gamma(args["k"] + 2, f32))
+    return expected_product(args, constexprs, dtype(constexprs), error, constexprs["B_COLUMNS"])
 
 
 FAMILIES = (Family(nv_matmul, _inputs, _reference, "f32 accumulation in any order; rounded once"),)

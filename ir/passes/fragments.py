@@ -6,6 +6,7 @@ each, loads and stores find each by its row and column, a row is reduced by exch
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,7 +45,7 @@ def has_fragments(kernel: Kernel) -> bool:
     return any(isinstance(t, FragmentType) for t in value_types(kernel))
 
 
-class FragmentLowering(Retyper):
+class FragmentLowering(Retyper, ABC):
     """The walk that targets share; a subclass has the layouts and the product."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -54,11 +55,13 @@ class FragmentLowering(Retyper):
         self.lanes: dict[Lane, Value] = {}
         self.arrays: list[Op] = []
 
+    @abstractmethod
     def layout(self, t: FragmentType) -> Layout:
-        raise NotImplementedError
+        """Which elements of a fragment a lane holds."""
 
+    @abstractmethod
     def mma(self, op: Op) -> None:
-        raise NotImplementedError
+        """Define the result of a `fragment_mma`."""
 
     def run(self) -> Kernel:
         kernel = super().run()

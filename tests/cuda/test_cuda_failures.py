@@ -242,7 +242,7 @@ def test_without_a_driver_the_message_says_so(require: Callable[..., None]) -> N
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     if "missing=''" in done.stdout:
-        pytest.skip("this machine has an NVIDIA driver")
+        require("no-nvidia-driver", "this machine has one")
     assert "spec='cuda'" in done.stdout
     assert "install" in done.stdout
 

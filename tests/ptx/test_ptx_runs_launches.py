@@ -10,24 +10,9 @@ import pytest
 from gristmill.ir import interp
 from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import DTYPES
+from kernel_bodies import count_groups, tree_sum
 from kernel_text import kernel
 from ptx_model.host import Model
-
-COUNT_GROUPS = """
-    %2 = group_id {dim=0} : i32
-    %3 = group_id {dim=1} : i32
-    %4 = group_id {dim=2} : i32
-    %5 = num_groups {dim=0} : i32
-    %6 = num_groups {dim=1} : i32
-    %7 = mul %4, %6 : i32
-    %8 = add %7, %3 : i32
-    %9 = mul %8, %5 : i32
-    %10 = add %9, %2 : i32
-    %11 = const 1 : i32
-    %12 = atomic %0, %10, %11 {kind="add"} : i32
-    %13 = global_id {dim=1} : i32
-    store %1, %10, %13
-    return"""
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +40,7 @@ def test_every_group_of_a_grid_runs_once(grid: tuple[int, int, int]) -> None:
     total = grid[0] * grid[1] * grid[2]
     params = "n: i32 buffer readwrite, row: i32 buffer write"
     n, row = np.zeros(total, np.int32), np.zeros(total, np.int32)
-    Model(kernel(params, COUNT_GROUPS, "1 1 1")).run([n, row], grid, seed=total)
+    Model(kernel(params, count_groups("i32"), "1 1 1")).run([n, row], grid, seed=total)
     assert (n == 1).all()
     assert np.array_equal(row, np.arange(total) // grid[0] % grid[1])
 
@@ -64,7 +49,7 @@ def test_surplus_groups_of_a_folded_grid_do_nothing() -> None:
     """A fold as no runtime makes it: 200 groups for 35."""
     params = "n: i32 buffer readwrite, row: i32 buffer write"
     n, row = np.zeros(35, np.int32), np.zeros(35, np.int32)
-    model = Model(kernel(params, COUNT_GROUPS, "1 1 1"))
+    model = Model(kernel(params, count_groups("i32"), "1 1 1"))
     model.run([n, row], (7, 5, 1), launched=(20, 10, 1))
     assert (n == 1).all()
 
@@ -110,34 +95,13 @@ def test_checks_drop_what_is_out_of_bounds_and_say_so() -> None:
 def test_a_block_of_1024_threads_goes_through_many_barriers(
     workgroup: str, rng: np.random.Generator
 ) -> None:
-    body = """
-    %2 = alloc {name="tile"} : workgroup<i32,1024>
+    body = f"""
+    %2 = alloc {{name="tile"}} : workgroup<i32,1024>
     %3 = local_linear_id : i32
     %4 = load %0, %3 : i32
     store %2, %3, %4
     barrier
-    %5 = const 512 : i32
-    %6 = while %5 : i32 cond(%7: i32) {
-      %8 = const 0 : i32
-      %9 = gt %7, %8 : bool
-      condition %9
-    } body(%10: i32) {
-      %11 = lt %3, %10 : bool
-      if %11 {
-        %12 = add %3, %10 : i32
-        %13 = load %2, %12 : i32
-        %14 = load %2, %3 : i32
-        %15 = add %13, %14 : i32
-        store %2, %3, %15
-        yield
-      } else {
-        yield
-      }
-      barrier
-      %16 = const 1 : i32
-      %17 = shr %10, %16 : i32
-      continue %17
-    }
+    {tree_sum("i32", 512, "%3", "%2", 5)}
     %18 = const 0 : i32
     %19 = load %2, %18 : i32
     store %1, %3, %19

@@ -8,6 +8,7 @@ import pytest
 from elementwise import NUMBERS, samples
 from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import DTYPES
+from kernel_bodies import tree_sum
 from kernel_text import agree, disassembly, emitted, kernel
 from vulkan_driver import Driver
 
@@ -206,45 +207,24 @@ def test_exchange_takes_turns(
 def test_tree_reduction_through_workgroup_memory(driver: Driver, rng: np.random.Generator) -> None:
     k = kernel(
         "x: f32 buffer read, y: f32 buffer write",
-        """
-        %2 = alloc {name="tile"} : workgroup<f32,64>
-        %3 = local_id {dim=0} : i32
-        %4 = global_id {dim=0} : i32
+        f"""
+        %2 = alloc {{name="tile"}} : workgroup<f32,64>
+        %3 = local_id {{dim=0}} : i32
+        %4 = global_id {{dim=0}} : i32
         %5 = load %0, %4 : f32
         store %2, %3, %5
         barrier
-        %6 = const 32 : i32
-        %7 = while %6 : i32 cond(%8: i32) {
-          %9 = const 0 : i32
-          %10 = gt %8, %9 : bool
-          condition %10
-        } body(%11: i32) {
-          %12 = lt %3, %11 : bool
-          if %12 {
-            %13 = add %3, %11 : i32
-            %14 = load %2, %13 : f32
-            %15 = load %2, %3 : f32
-            %16 = add %14, %15 : f32
-            store %2, %3, %16
-            yield
-          } else {
-            yield
-          }
-          barrier
-          %17 = const 1 : i32
-          %18 = shr %11, %17 : i32
-          continue %18
-        }
+        {tree_sum("f32", 32, "%3", "%2", 6)}
         %19 = const 0 : i32
         %20 = eq %3, %19 : bool
-        if %20 {
-          %21 = group_id {dim=0} : i32
+        if %20 {{
+          %21 = group_id {{dim=0}} : i32
           %22 = load %2, %19 : f32
           store %1, %21, %22
           yield
-        } else {
+        }} else {{
           yield
-        }
+        }}
         return""",
         workgroup="64 1 1",
     )

@@ -22,6 +22,7 @@ from gristmill.ir.core import Op
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.targets import FEATURES
 from gristmill.ir.text import print_kernel
+from kernel_bodies import count_groups
 from kernel_text import agree, disassembly, emitted, kernel
 from vulkan_driver import Driver
 
@@ -246,21 +247,7 @@ def test_a_folded_grid_shows_true_ids_and_surplus_groups_leave(
     """A grid of (7, 3, 2) dispatched in other shapes, as for a device with small limits."""
     k = kernel(
         "y: u32 buffer readwrite, z: i32 buffer write",
-        """
-        %2 = group_id {dim=0} : i32
-        %3 = group_id {dim=1} : i32
-        %4 = group_id {dim=2} : i32
-        %5 = num_groups {dim=0} : i32
-        %6 = num_groups {dim=1} : i32
-        %7 = mul %4, %6 : i32
-        %8 = add %7, %3 : i32
-        %9 = mul %8, %5 : i32
-        %10 = add %9, %2 : i32
-        %11 = const 1 : u32
-        %12 = atomic %0, %10, %11 {kind="add"} : u32
-        %13 = global_id {dim=1} : i32
-        store %1, %10, %13
-        return""",
+        count_groups("u32"),
         workgroup="1 1 1",
     )
     agree(driver, k, [np.zeros(42, np.uint32), np.zeros(42, np.int32)], (7, 3, 2))
