@@ -73,7 +73,9 @@ def quick_way(kernel: LoadedKernel) -> Quick:
     try:
         text = "".join(_lines(kernel, known))
         quick: Quick = written("quick", text, **known)
-    except Exception:  # malformed, or of a kind that takes a closer look: each launch says so
+    except (Unusual, KeyError, TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
+        # What takes a closer look, a malformed grid, or one too deep for Python's own compiler
+        # (the last three): the full check of each launch says so.
         return lambda args, grid: None
     return quick
 
@@ -101,6 +103,7 @@ def _lines(kernel: LoadedKernel, known: dict[str, Any]) -> Iterator[str]:
     most = [int(kernel.index.max) // width for width in kernel.manifest.workgroup]
     wrong = [f"{axis} < 0 or {axis} > {size}" for axis, size in zip("xyz", most, strict=True)]
     yield f"        if {' or '.join(wrong)} or x * y * z > {MAX_GROUPS}: return None\n"
+    # An argument may be anything, and its attributes raise anything: the full check says what.
     yield "    except Exception: return None\n"
     yield f"    return new(Command, (kernel, {row(bindings)}, {row(scalars)}, (x, y, z), base))\n"
 
