@@ -71,10 +71,10 @@ def check(driver: Driver, case: Case, lanes: int, rng: np.random.Generator) -> s
     name, types, out = case
     kernel = one_op(name, types, out, lanes)
     emitted = emit_lowered(kernel, "vulkan1.1")
-    validate(emitted.blob, "vulkan1.1", kernel)
-    validate(emit_lowered(kernel, "vulkan1.3").blob, "vulkan1.3", kernel)
     if driver.lacks(emitted):
         return "lacks"
+    validate(emitted.blob, "vulkan1.1", kernel)
+    validate(emit_lowered(kernel, "vulkan1.3").blob, "vulkan1.3", kernel)
     count = 512 * lanes
     arrays = [samples(t, count, rng) for t in types]
     if name == "copysign":  # the sign of a NaN is unspecified
@@ -110,12 +110,10 @@ def _nan(values: np.ndarray, dtype: DType) -> np.ndarray:
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 def test_every_op_gives_its_meaning(driver: Driver, lanes: int, rng: np.random.Generator) -> None:
     every = [*cases(), *(dot_cases() if lanes == 1 else ())]
-    if lanes > 1:  # every width of vector is the same code: a sample is enough
-        every = [every[int(n)] for n in rng.permutation(len(every))[:150]]
     found = [check(driver, case, lanes, rng) for case in every]
     wrong = [text for text in found if text not in (None, "lacks")]
     assert not wrong, "\n".join(map(str, wrong))
-    assert found.count(None) >= 15
+    assert found.count(None) >= 60
 
 
 def test_packed_dot_product_in_hardware_agrees(driver: Driver, rng: np.random.Generator) -> None:
