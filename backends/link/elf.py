@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 SHDR = struct.Struct("<IIQQQQIIQQ")
@@ -17,15 +19,19 @@ ET_REL, ET_DYN = 1, 3
 EM_X86_64, EM_AARCH64, EM_AMDGPU = 62, 183, 224
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_HASH, SHT_DYNAMIC = 1, 2, 3, 4, 5, 6
-SHT_NOBITS, SHT_REL, SHT_DYNSYM = 8, 9, 11
+SHT_NOTE, SHT_NOBITS, SHT_REL, SHT_DYNSYM = 7, 8, 9, 11
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS = 1, 2, 4, 0x400
 SHN_UNDEF, SHN_LORESERVE, SHN_ABS, SHN_COMMON = 0, 0xFF00, 0xFFF1, 0xFFF2
 STB_LOCAL, STB_GLOBAL = 0, 1
 STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_SECTION = 0, 1, 2, 3
 
-PT_LOAD, PT_DYNAMIC, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 0x6474E551, 0x6474E552
+PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 4, 0x6474E551, 0x6474E552
 PF_X, PF_W, PF_R = 1, 2, 4
 DT_NULL, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT = 0, 4, 5, 6, 10, 11
+
+
+# What reading past the end of a file, or text that is none, comes to.
+MALFORMED = (struct.error, IndexError, OverflowError, UnicodeDecodeError)
 
 
 class LinkError(Exception):
@@ -34,14 +40,19 @@ class LinkError(Exception):
 
 @dataclass(slots=True)
 class Section:
-    """A section with bytes that are loaded. `address` and `offset` are set by the layout."""
+    """A section with its bytes. `address` and `offset` are set by the layout; `link`, `info` and
+    `entry` (bytes of one) say what a table holds."""
 
     name: str
     data: bytearray
     align: int
     flags: int
+    kind: int = SHT_PROGBITS
     address: int = 0
     offset: int = 0
+    link: int = 0
+    info: int = 0
+    entry: int = 0
 
     @property
     def executable(self) -> bool:
@@ -76,6 +87,7 @@ class Relocation:
 class ObjectFile:
     """What a relocatable object holds: loaded sections by index, symbols, relocations."""
 
+    ident: bytes
     machine: int
     flags: int
     sections: dict[int, Section]
@@ -98,21 +110,30 @@ def sysv_hash(name: str) -> int:
     return h
 
 
-def read_object(blob: bytes) -> ObjectFile:
-    """Read a relocatable object. LinkError on anything malformed or not of kernels."""
+def read_object(blob: bytes, kinds: Collection[int] = (SHT_PROGBITS,)) -> ObjectFile:
+    """Read a relocatable object. LinkError on anything malformed or not of kernels.
+
+    kinds: the types of section that may be loaded.
+    """
     try:
-        return _Reader(blob).read()
-    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
+        return Reader(blob, ET_REL, kinds).read()
+    except MALFORMED as error:
         raise LinkError(f"malformed object of {len(blob)} bytes: {error}") from error
 
 
-class _Reader:
-    def __init__(self, blob: bytes) -> None:
-        self.blob = blob
+class Reader:
+    """Headers, sections and symbols of an ELF file of one type (ET_REL, ET_DYN).
+
+    LinkError or one of MALFORMED says what is wrong with it.
+    """
+
+    def __init__(self, blob: bytes, kind: int, kinds: Collection[int] = (SHT_PROGBITS,)) -> None:
+        self.blob, self.kinds = blob, kinds
         header = EHDR.unpack_from(blob)
-        if header[0][:6] != IDENT[:6] or header[1] != ET_REL:
-            raise LinkError(f"not a 64-bit little-endian relocatable object (type {header[1]})")
-        self.machine, self.flags = header[2], header[7]
+        if header[0][:6] != IDENT[:6] or header[1] != kind:
+            what = "relocatable object" if kind == ET_REL else "shared object"
+            raise LinkError(f"not a 64-bit little-endian {what} (type {header[1]})")
+        self.ident, self.machine, self.flags = header[0], header[2], header[7]
         offset, size, count, names = header[6], header[11], header[12], header[13]
         if size != SHDR.size or count == 0 or names >= count:
             raise LinkError(f"malformed section table: {count} headers of {size} bytes")
@@ -120,6 +141,7 @@ class _Reader:
         self.names = names
 
     def read(self) -> ObjectFile:
+        self.check_apart()
         sections: dict[int, Section] = {}
         for n, header in enumerate(self.headers):
             section = self.section(header)
@@ -127,7 +149,15 @@ class _Reader:
                 sections[n] = section
         symbols = self.symbols()
         relocations = tuple(r for h in self.headers for r in self.relocations(h, sections, symbols))
-        return ObjectFile(self.machine, self.flags, sections, symbols, relocations)
+        return ObjectFile(self.ident, self.machine, self.flags, sections, symbols, relocations)
+
+    def check_apart(self) -> None:
+        """No two sections share bytes of the file: one of them would be misread."""
+        here = [(n, h) for n, h in enumerate(self.headers) if h[1] not in (0, SHT_NOBITS)]
+        held = sorted((h[4], h[5], n) for n, h in here if h[5])
+        for (a, size, n), (b, _, m) in pairwise(held):
+            if a + size > b:
+                raise LinkError(f"sections {n} and {m} overlap in the file")
 
     def bytes_of(self, header: tuple[int, ...]) -> bytes:
         start, size = header[4], header[5]
@@ -138,11 +168,11 @@ class _Reader:
         return self.blob[start : start + size]
 
     def string(self, table: int, offset: int) -> str:
-        data = self.bytes_of(self.headers[table])
-        end = data.find(b"\0", offset)
+        start, size = self.headers[table][4:6]
+        end = self.blob.find(b"\0", start + offset, start + size)
         if end < 0:
             raise LinkError(f"no string at {offset} of section {table}")
-        return data[offset:end].decode()
+        return self.blob[start + offset : end].decode()
 
     def section(self, header: tuple[int, ...]) -> Section | None:
         name, kind, flags, size = (
@@ -159,13 +189,13 @@ class _Reader:
             raise LinkError(f"section {name}: thread-local storage")
         if flags & SHF_WRITE:
             raise LinkError(f"section {name}: kernels have no writable data")
-        if kind != SHT_PROGBITS:
+        if kind not in self.kinds:
             raise LinkError(f"section {name}: type {kind:#x} has no place in a kernel")
         align = max(header[8], 1)
         if align & (align - 1) or align > 4096:
             raise LinkError(f"section {name}: alignment {align}")
         flags &= SHF_ALLOC | SHF_EXECINSTR
-        return Section(name, bytearray(self.bytes_of(header)), align, flags)
+        return Section(name, bytearray(self.bytes_of(header)), align, flags, kind)
 
     def symbols(self) -> tuple[Symbol, ...]:
         tables = [h for h in self.headers if h[1] == SHT_SYMTAB]
