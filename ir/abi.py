@@ -167,6 +167,20 @@ def gpu_layout(
     return _gpu_layout(tuple(params), faults, barrier, maps)
 
 
+def gpu_places(params: Sequence[Param], layout: GpuLayout) -> tuple[tuple[int, int], ...]:
+    """Place and size in bytes of each parameter of a PTX, cubin or HSACO kernel, in order."""
+    scalars = zip(layout.scalars, scalar_params(params), strict=True)
+    wide = [*layout.pointers, *layout.counts, layout.faults, layout.barrier]
+    words = [layout.fault_base, *range(layout.grid, layout.grid + 12, 4)]
+    found = [
+        *((at, 8) for at in wide if at is not None),
+        *((at, p.dtype.bytes) for at, p in scalars),
+        *((at, 4) for at in words if at is not None),
+        *((at, MAP_BYTES) for at in layout.maps),
+    ]
+    return tuple(sorted(found))
+
+
 def gpu_bytes(
     params: Sequence[Param],
     faults: bool,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -35,7 +34,7 @@ class Label:
     @staticmethod
     def of_kernel(kernel: Kernel, arch: str) -> Label:
         """For the kernel after its passes, which may add fault sites."""
-        places = _places(kernel.params, extensions.gpu_layout(kernel))
+        places = abi.gpu_places(kernel.params, extensions.gpu_layout(kernel))
         return Label(kernel.name, places, kernel.workgroup, nv.suited(kernel, ARCHS[arch]).isa)
 
     @staticmethod
@@ -44,7 +43,7 @@ class Label:
         facts = manifest.facts
         barrier, maps = "grid_barrier" in facts, len(facts.get("tensor_maps", ()))
         layout = abi.gpu_layout(params, bool(manifest.sites), barrier, maps)
-        places = _places(params, layout)
+        places = abi.gpu_places(params, layout)
         return Label(manifest.entry, places, manifest.workgroup, facts.get("ptx_isa"))
 
 
@@ -93,19 +92,6 @@ def same_parameters(found: tuple[tuple[int, int], ...], label: Label) -> tuple[b
     expected = label.parameters
     odd = [f"{a}, not {b}" for a, b in zip_longest(found, expected) if a != b]
     return not odd, f"its parameters (place, bytes) are {'; '.join(odd)}"
-
-
-def _places(params: Sequence[Param], layout: abi.GpuLayout) -> tuple[tuple[int, int], ...]:
-    scalars = zip(layout.scalars, abi.scalar_params(params), strict=True)
-    wide = [*layout.pointers, *layout.counts, layout.faults, layout.barrier]
-    words = [layout.fault_base, *range(layout.grid, layout.grid + 12, 4)]
-    found = [
-        *((at, 8) for at in wide if at is not None),
-        *((at, p.dtype.bytes) for at, p in scalars),
-        *((at, 4) for at in words if at is not None),
-        *((at, abi.MAP_BYTES) for at in layout.maps),
-    ]
-    return tuple(sorted(found))
 
 
 def _parameters(text: str) -> tuple[tuple[int, int], ...]:
