@@ -1,4 +1,4 @@
-"""Opening a bundle and choosing artifacts from it.
+"""Opening a bundle: its entries, and artifacts whose bytes are checked.
 
 A bundle is a directory with `bundle.json`:
     {"schema": 1, "digest": sha256 of the canonical JSON of entries, "entries": [entry...]}
@@ -19,13 +19,13 @@ from ..ir.dtypes import DTYPES
 from ..ir.interface import Loc
 from ..store.manifest import SCHEMA, Manifest, ManifestError
 from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
-from .refusal import Lack, Refusal
+from .selection import choose
 
 if TYPE_CHECKING:
     from ..ir.targets import Capabilities
+    from .refusal import Refusal
 
 INDEX = "bundle.json"
-NVIDIA = ("cubin-", "ptx-")  # what `ptx` knows about; most processes do without it
 
 
 class Artifact(NamedTuple):
@@ -113,26 +113,7 @@ class Bundle:
         self, kernel: str, specialization: str, capabilities: Capabilities
     ) -> Artifact | Refusal:
         """The first variant, in the device's order of targets, that the device can run."""
-        artifacts = self.artifacts(kernel, specialization)
-        lacks = []
-        for target in capabilities.targets:
-            for number, artifact in enumerate(_variants(artifacts, target, capabilities)):
-                missing = lacking(artifact.manifest, capabilities)
-                if not missing:
-                    return artifact
-                lacks.append(Lack(artifact.manifest.target, number, missing))
-        lacks += _unloadable(artifacts, capabilities)
-        built = tuple(sorted({a.manifest.target for a in artifacts}))
-        device = f"{capabilities.device} ({capabilities.name})"
-        return Refusal(
-            kernel,
-            specialization,
-            device,
-            capabilities.targets,
-            built,
-            tuple(lacks),
-            _advice(artifacts, capabilities),
-        )
+        return choose(self.artifacts(kernel, specialization), capabilities)
 
     def _artifact(self, entry: dict[str, Any]) -> Artifact:
         file = self.root / entry["path"]
@@ -168,86 +149,10 @@ class Bundle:
         )
 
 
-def lacking(manifest: Manifest, capabilities: Capabilities) -> tuple[str, ...]:
-    """What an artifact needs and a device has not, in words."""
-    missing = [f"feature {f}" for f in manifest.requires if f not in capabilities.features]
-    limits = capabilities.limits
-    if manifest.subgroup is not None and manifest.subgroup not in capabilities.subgroup_sizes:
-        sizes = ", ".join(map(str, capabilities.subgroup_sizes)) or "none"
-        missing.append(f"subgroups of {manifest.subgroup} (the device has {sizes})")
-    x, y, z = manifest.workgroup
-    buffers = sum(p.kind != "scalar" for p in manifest.params) + bool(manifest.sites)
-    needs = [
-        ("invocations in a workgroup", x * y * z, limits.workgroup_invocations),
-        *(
-            (f"workgroup size in {axis}", size, limit)
-            for axis, size, limit in zip("xyz", (x, y, z), limits.workgroup_size, strict=True)
-        ),
-        ("bytes of workgroup memory", manifest.shared_bytes, limits.shared_bytes),
-        ("buffers", buffers, limits.buffers),
-    ]
-    turns = manifest.facts.get("loop_turns")
-    if limits.loop_iterations is not None and isinstance(turns, int):  # else each launch tells
-        needs.append(("loop turns of an invocation", turns, limits.loop_iterations))
-    missing += [f"{need} {what} (limit {limit})" for what, need, limit in needs if need > limit]
-    if manifest.target.startswith(NVIDIA):
-        from .ptx import lacking_driver
-
-        if driver := lacking_driver(manifest, capabilities):
-            missing.append(driver)
-    return tuple(missing)
-
-
-def _advice(artifacts: tuple[Artifact, ...], capabilities: Capabilities) -> str:
-    """What to do where a variant for the device is made for another size of its subgroups."""
-    sizes = capabilities.subgroup_sizes
-    for a in artifacts:
-        loads = a.manifest.target.partition(":")[0] in capabilities.targets
-        if loads and sizes and a.manifest.subgroup not in (None, *sizes):
-            size = " or ".join(map(str, sizes))
-            return f"add a variant with SUBGROUP: {size} to the kernel's configuration"
-    return ""
-
-
 def _sha256(data: bytes) -> str:
     import hashlib  # a tenth of the import time of `runtime`, and needed only from here on
 
     return hashlib.sha256(data).hexdigest()
-
-
-def _variants(
-    artifacts: tuple[Artifact, ...], target: str, capabilities: Capabilities
-) -> list[Artifact]:
-    """Artifacts for a target of the device: those that use more of its features (named by suffixes
-    such as `:dot4`) first, then in declared order."""
-
-    def suffixes(artifact: Artifact) -> list[str]:
-        return artifact.manifest.target.split(":")[1:]
-
-    fitting = [
-        a
-        for a in artifacts
-        if a.manifest.target.partition(":")[0] == target
-        and capabilities.features.issuperset(suffixes(a))
-    ]
-    return sorted(fitting, key=lambda a: -len(suffixes(a)))
-
-
-def _unloadable(artifacts: tuple[Artifact, ...], capabilities: Capabilities) -> list[Lack]:
-    """The artifacts of the device's vendor that are for other architectures."""
-    if not any(a.manifest.target.startswith(NVIDIA) for a in artifacts):
-        return []
-    from .ptx import lacking_architecture
-
-    numbers: dict[str, int] = {}
-    lacks = []
-    for artifact in artifacts:
-        target = artifact.manifest.target
-        number = numbers[target] = numbers.get(target, -1) + 1
-        loads = target.partition(":")[0] in capabilities.targets
-        if not loads and (why := lacking_architecture(target, capabilities)):
-            lacks.append(Lack(target, number, (why,)))
-    return lacks
 
 
 def canonical(entries: list[dict[str, Any]]) -> bytes:

@@ -15,7 +15,7 @@ from gristmill import runtime
 from gristmill.backends.ptx import nv
 from gristmill.backends.ptx.arch import ARCHS
 from gristmill.runtime.devices.cuda.physical import features
-from gristmill.runtime.ptx import EMBEDDED, ISA, newest_isa, targets
+from gristmill.runtime.devices.cuda.rules import EMBEDDED, ISA, newest_isa, targets
 
 Make = Callable[..., runtime.Bundle]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 
 from gristmill import runtime
 from gristmill.ir.abi import GRID_OPS
-from gristmill.runtime.bundle import lacking
+from gristmill.runtime import selection
 from gristmill.runtime.devices.null import capabilities
+from gristmill.runtime.selection import lacking
 from gristmill.store.bundle import Entry, bundle_json, write_bundle
 from gristmill.store.manifest import OPERATIONS, ManifestError
 
@@ -310,6 +312,41 @@ def test_target_suffixes_are_features_and_come_first(bundle, tmp_path):
     full = capabilities()
     assert chosen(made, full) == "variant 1"
     assert chosen(made, capabilities(features=full.features - {"dot4"})) == "variant 0"
+
+
+class OfOtherVendor:
+    """Rules of a device package that is not there."""
+
+    @staticmethod
+    def lacking_driver(manifest, caps):
+        return None if caps.driver == "new" else f"a new driver for {manifest.entry}"
+
+    @staticmethod
+    def lacking_architecture(target, caps):
+        return f"a device for {target}" if "vendor" in caps.facts else None
+
+
+def test_rules_of_a_vendor_judge_what_its_devices_load(bundle, tmp_path, monkeypatch):
+    monkeypatch.setitem(selection.RULES, "hsaco", "other")
+    name = selection.__name__.replace("selection", "devices.other.rules")
+    monkeypatch.setitem(sys.modules, name, OfOtherVendor)
+    mine = variant(bundle, 0, target="hsaco-gfx1")
+    later = variant(bundle, 1, target="hsaco-gfx2")
+    made = runtime.open_bundle(small_bundle(tmp_path, bundle, mine, later))
+    old = capabilities(targets=("hsaco-gfx1",), facts={"vendor": "other"})
+    entry = bundle.artifacts("shift", "i32")[0].manifest.entry
+    assert made.select("shift", "i32", old).lacks == (
+        ("hsaco-gfx1", 0, (f"a new driver for {entry}",)),
+        ("hsaco-gfx2", 0, ("a device for hsaco-gfx2",)),
+    )
+    assert chosen(made, dataclasses.replace(old, driver="new")) == "variant 0"
+    assert made.select("shift", "i32", capabilities()).lacks == ()  # another vendor's device
+
+
+@pytest.mark.parametrize("backend", sorted(selection.RULES))
+def test_every_backend_with_rules_has_the_module_of_them(backend):
+    rules = selection.rules_for(f"{backend}-arch")
+    assert rules.lacking_architecture("interp-kir", capabilities()) is None
 
 
 def test_fault_bitmap_counts_as_a_buffer(bundle):

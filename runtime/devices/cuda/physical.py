@@ -6,9 +6,9 @@ from typing import Any
 
 from ....ir.targets import Capabilities, Limits
 from ...memory import GRANULE
-from ...ptx import newest_isa, targets
 from .api import Api, release
 from .context import attribute
+from .rules import newest_isa, targets
 
 OLDEST = (7, 5)
 # By compute capability what it and every later one has; the rest of `ir.targets.FEATURES` is not

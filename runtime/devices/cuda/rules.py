@@ -1,5 +1,7 @@
 """What NVIDIA devices and drivers load: architectures by compute capability, PTX by driver.
 
+The `Rules` of `runtime.selection` for cubin and PTX: functions of manifests and capabilities.
+
 Targets are `ptx-sm_80` (assembled by the driver, on this and every later device), `cubin-sm_80`
 (same major number, minor at least this), and either with the suffix `a`: this device exactly.
 Embedded modules take cubins of their own architecture only, and no other device takes those.
@@ -11,10 +13,9 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..ir.targets import Capabilities
-    from ..store.manifest import Manifest
+    from ....ir.targets import Capabilities
+    from ....store.manifest import Manifest
 
-BACKENDS = ("cubin", "ptx")
 # Compute capabilities that code is made for, and those with a suffixed form of their own.
 ARCHITECTURES = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 SUFFIXED = (90, 100, 103, 110, 120, 121)

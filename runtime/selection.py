@@ -1,0 +1,138 @@
+"""Choosing an artifact for a device: the first that fits, or a refusal with what each lacks.
+
+Everything here is a function of manifests and capabilities, so that it holds for a device that is
+not at hand. What an artifact needs of every device stands in its manifest and is compared here.
+Which architectures and drivers take code of a vendor's format its `Rules` tell: a module `rules`
+beside the device that loads it, imported once such an artifact is there.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from .refusal import Lack, Refusal
+
+if TYPE_CHECKING:
+    from ..ir.targets import Capabilities
+    from ..store.manifest import Manifest
+    from .bundle import Artifact
+
+RULES = {"cubin": "cuda", "ptx": "cuda"}  # backend -> the device in `devices/` with its rules
+
+
+class Rules(Protocol):
+    """What a vendor's devices and drivers load. Each answer is in words, None where nothing lacks.
+
+    Capabilities of another vendor's device lack nothing: it loads none of the targets.
+    """
+
+    def lacking_driver(self, manifest: Manifest, capabilities: Capabilities) -> str | None:
+        """What the device's driver lacks for an artifact of a target that the device loads."""
+
+    def lacking_architecture(self, target: str, capabilities: Capabilities) -> str | None:
+        """Why a device does not load a target of its vendor."""
+
+
+def rules_for(target: str) -> Rules | None:
+    """The rules for a target's format; None where what every device states is all there is."""
+    device = RULES.get(target.partition("-")[0])
+    if device is None:
+        return None
+    rules: Rules = importlib.import_module(f".devices.{device}.rules", __package__)
+    return rules
+
+
+def choose(artifacts: Sequence[Artifact], capabilities: Capabilities) -> Artifact | Refusal:
+    """Of the artifacts of one specialization the first, in the device's order of targets, that the
+    device can run."""
+    lacks = []
+    for target in capabilities.targets:
+        for number, artifact in enumerate(_variants(artifacts, target, capabilities)):
+            missing = lacking(artifact.manifest, capabilities)
+            if not missing:
+                return artifact
+            lacks.append(Lack(artifact.manifest.target, number, missing))
+    first = artifacts[0].manifest
+    return Refusal(
+        first.kernel,
+        first.specialization,
+        f"{capabilities.device} ({capabilities.name})",
+        capabilities.targets,
+        tuple(sorted({a.manifest.target for a in artifacts})),
+        (*lacks, *_unloadable(artifacts, capabilities)),
+        _advice(artifacts, capabilities),
+    )
+
+
+def lacking(manifest: Manifest, capabilities: Capabilities) -> tuple[str, ...]:
+    """What an artifact needs and a device has not, in words."""
+    missing = [f"feature {f}" for f in manifest.requires if f not in capabilities.features]
+    limits = capabilities.limits
+    if manifest.subgroup is not None and manifest.subgroup not in capabilities.subgroup_sizes:
+        sizes = ", ".join(map(str, capabilities.subgroup_sizes)) or "none"
+        missing.append(f"subgroups of {manifest.subgroup} (the device has {sizes})")
+    x, y, z = manifest.workgroup
+    buffers = sum(p.kind != "scalar" for p in manifest.params) + bool(manifest.sites)
+    needs = [
+        ("invocations in a workgroup", x * y * z, limits.workgroup_invocations),
+        *(
+            (f"workgroup size in {axis}", size, limit)
+            for axis, size, limit in zip("xyz", (x, y, z), limits.workgroup_size, strict=True)
+        ),
+        ("bytes of workgroup memory", manifest.shared_bytes, limits.shared_bytes),
+        ("buffers", buffers, limits.buffers),
+    ]
+    turns = manifest.facts.get("loop_turns")
+    if limits.loop_iterations is not None and isinstance(turns, int):  # else each launch tells
+        needs.append(("loop turns of an invocation", turns, limits.loop_iterations))
+    missing += [f"{need} {what} (limit {limit})" for what, need, limit in needs if need > limit]
+    rules = rules_for(manifest.target)
+    if rules and (driver := rules.lacking_driver(manifest, capabilities)):
+        missing.append(driver)
+    return tuple(missing)
+
+
+def _variants(
+    artifacts: Sequence[Artifact], target: str, capabilities: Capabilities
+) -> list[Artifact]:
+    """Artifacts for a target of the device: those that use more of its features (named by suffixes
+    such as `:dot4`) first, then in declared order."""
+
+    def suffixes(artifact: Artifact) -> list[str]:
+        return artifact.manifest.target.split(":")[1:]
+
+    fitting = [
+        a
+        for a in artifacts
+        if a.manifest.target.partition(":")[0] == target
+        and capabilities.features.issuperset(suffixes(a))
+    ]
+    return sorted(fitting, key=lambda a: -len(suffixes(a)))
+
+
+def _unloadable(artifacts: Sequence[Artifact], capabilities: Capabilities) -> list[Lack]:
+    """The artifacts of the device's vendor that are for other architectures."""
+    numbers: dict[str, int] = {}
+    lacks = []
+    for artifact in artifacts:
+        target = artifact.manifest.target
+        number = numbers[target] = numbers.get(target, -1) + 1
+        rules = rules_for(target)
+        if rules is None or target.partition(":")[0] in capabilities.targets:
+            continue
+        if why := rules.lacking_architecture(target, capabilities):
+            lacks.append(Lack(target, number, (why,)))
+    return lacks
+
+
+def _advice(artifacts: Sequence[Artifact], capabilities: Capabilities) -> str:
+    """What to do where a variant for the device is made for another size of its subgroups."""
+    sizes = capabilities.subgroup_sizes
+    for a in artifacts:
+        loads = a.manifest.target.partition(":")[0] in capabilities.targets
+        if loads and sizes and a.manifest.subgroup not in (None, *sizes):
+            size = " or ".join(map(str, sizes))
+            return f"add a variant with SUBGROUP: {size} to the kernel's configuration"
+    return ""
