@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from . import elf
-from .elf import LinkError, ObjectFile, Section, Symbol, align_up
+from .elf import LinkError, ObjectFile, Relocation, Section, Symbol, align_up
 
 # (bytes of a section, offset in it, type of the relocation, target, place)
 Relocate = Callable[[bytearray, int, int, int, int], None]
@@ -138,8 +138,12 @@ class Image:
     def relocate(self) -> None:
         for r in self.obj.relocations:
             section = self.obj.sections[r.section]
-            target, place = self.address_of(r.symbol) + r.addend, section.address + r.offset
-            self.fix(section.data, r.offset, r.kind, target, place)
+            place = section.address + r.offset
+            self.fix(section.data, r.offset, r.kind, self.target_of(r), place)
+
+    def target_of(self, relocation: Relocation) -> int:
+        """What a relocation refers to: the address of its symbol, plus its addend."""
+        return self.address_of(relocation.symbol) + relocation.addend
 
     def fill(self) -> None:
         """Write the exported symbols and the dynamic table, now that addresses are known."""
