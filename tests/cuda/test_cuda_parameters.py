@@ -15,7 +15,7 @@ from gristmill import runtime
 from gristmill.ir.abi import gpu_bytes, gpu_layout
 from gristmill.ir.dtypes import DTYPES, Access
 from gristmill.ir.interface import Param
-from gristmill.runtime.devices.cuda.modules import parameter_format
+from gristmill.runtime.devices.parameters import parameter_format
 from gristmill.store.bundle import Entry, write_bundle
 from gristmill.store.manifest import Manifest
 

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.abi import MAP_ALIGN, MAP_BYTES, gpu_layout
-from ....ir.dtypes import DTYPES, Access
-from ....ir.interface import Param
 from ....store.manifest import Manifest
 from ...errors import ArgumentError, LimitExceeded
 from ...launch import Command, Grid, folded
+from ..parameters import parameter_format, parameters
 from .api import Api
-from .modules import Code, parameter_format
+from .modules import Code
 from .queue import Queue
 from .tensormap import MapEncoder
 
@@ -50,10 +49,7 @@ class ExtendedCode(Code):
         super().__init__(api, manifest, blob, where, limits)
 
     def _layout(self) -> list[tuple[int, int]]:
-        params = [
-            Param(p.name, p.kind, DTYPES[p.dtype], Access(p.access), p.may_alias)
-            for p in self.manifest.params
-        ]
+        params = parameters(self.manifest)
         layout = gpu_layout(params, self.sited, self.cooperative, len(self._maps))
         packed = struct.Struct(parameter_format(params, self.sited, self.cooperative))
         self._buffer = ctypes.create_string_buffer(layout.size + MAP_ALIGN)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ....ir.abi import MAP_BYTES, gpu_layout, memory_params, scalar_params
-from ....ir.dtypes import DTYPES, Access
-from ....ir.interface import Param
 from ....store.manifest import Manifest
-from ...errors import ArtifactCorrupt, DriverError, GristmillError, ManifestInvalid, Refused
+from ...errors import ArtifactCorrupt, DriverError, GristmillError, Refused
 from ...launch import Command, Grid, folded
 from ...refusal import Lack, Refusal
 from ...straight import row, written
+from .. import parameters as shared
+from ..parameters import parameter_format, parameters
 from .api import Api
 from .queue import Queue
 
 Fill = Callable[[Command, int], Grid]
 LOG_BYTES = 8192
-_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 INVALID_VALUE, NO_BINARY = 1, 209
 TELLS_PARAMETERS = 12040  # CUDA 12.4
 _NOT_FOR_THIS = {
@@ -34,38 +34,7 @@ _NOT_FOR_THIS = {
 }
 
 
-@contextlib.contextmanager
-def manifest_of(where: str) -> Iterator[None]:
-    """What is made from a manifest: one that does not say what it must is ManifestInvalid."""
-    try:
-        yield
-    except GristmillError:
-        raise
-    except (KeyError, ValueError, TypeError) as error:
-        raise ManifestInvalid(
-            f"the manifest does not describe code for CUDA ({type(error).__name__}: {error})",
-            where=where,
-            do="rebuild or fetch the bundle again",
-        ) from error
-
-
-def parameter_format(params: Sequence[Param], faults: bool, barrier: bool = False) -> str:
-    """`ir.abi.gpu_layout` as a struct format, without tensor maps: pointers, scalars, counts, with
-    fault sites the bitmap's address and the fault base, the counter of a barrier, the grid."""
-    layout = gpu_layout(params, faults, barrier)
-    fields = [(at, "Q") for at in (*layout.pointers, *layout.counts)]
-    for at, param in zip(layout.scalars, scalar_params(params), strict=True):
-        fields.append((at, _CODES[param.dtype.bytes]))
-    if layout.faults is not None and layout.fault_base is not None:
-        fields += [(layout.faults, "Q"), (layout.fault_base, "I")]
-    if layout.barrier is not None:
-        fields.append((layout.barrier, "Q"))
-    fields += [(layout.grid + 4 * n, "I") for n in range(3)]
-    text, end = "<", 0
-    for at, code in sorted(fields):
-        text += f"{at - end}x{code}" if at > end else code
-        end = at + struct.calcsize(f"<{code}")
-    return text
+manifest_of = functools.partial(shared.manifest_of, device="CUDA")
 
 
 class Code:
@@ -138,10 +107,7 @@ class Code:
 
     def _layout(self) -> list[tuple[int, int]]:
         """Make the parameter block; offset and size of each parameter."""
-        params = [
-            Param(p.name, p.kind, DTYPES[p.dtype], Access(p.access), p.may_alias)
-            for p in self.manifest.params
-        ]
+        params = parameters(self.manifest)
         layout = gpu_layout(params, self.sited)
         packed = struct.Struct(parameter_format(params, self.sited))
         self._buffer = ctypes.create_string_buffer(max(packed.size, 1))
