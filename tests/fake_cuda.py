@@ -26,6 +26,7 @@ SETTINGS = (
     "unavailable",
     "capturing",
     "fail_pinned",
+    "blocking",
 )
 KINDS = (
     "allocations",

@@ -46,12 +46,12 @@ static long counts[8], launches, clock_now;
 enum { ALLOCATIONS, PINNED, STREAMS, EVENTS, MODULES, GRAPHS, EXECS, POOLS };
 static char misuse[512];
 static size_t used_bytes, reserved_bytes; /* of the pool; what it keeps others cannot have */
-static long options[16];
+static long options[24];
 /* what `fake_set` sets; *_AFTER count kernels from now, -1 is never */
 enum { STEP, STICKY, STICKY_AFTER, HANG_AFTER, FAIL_ALLOC, FAIL_LOAD, MEMORY, POOLS_THERE, DRIVER,
-       DEVICES, CAPABILITY, FAIL_LAUNCH, INIT, UNAVAILABLE, CAPTURING, FAIL_PINNED };
+       DEVICES, CAPABILITY, FAIL_LAUNCH, INIT, UNAVAILABLE, CAPTURING, FAIL_PINNED, BLOCKING };
 static long option(int which) {
-  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 31, 1, 13000, 2, 90, 0, 0, 0, 0, 0};
+  static const long standard[] = {2, 0, -1, -1, 0, 0, 1L << 31, 1, 13000, 2, 90, 0, 0, 0, 0, 0, 0};
   return options[which] ? options[which] - 1000000 : standard[which];
 }
 API void fake_set(int which, long value) { options[which] = value + 1000000; }
@@ -84,6 +84,10 @@ static void note(const char *format, ...) {
 #define ENTER Context *here = depth ? stack[depth - 1] : NULL; pthread_mutex_lock(&lock); \
   int status = !here || !here->users ? CONTEXT : here->made != made[depth - 1] ? DESTROYED \
              : here->sticky; if (status) LEAVE
+static __thread int capture_mode; /* 0: of everybody's captures, 2: of none */
+/* What by its nature is in no stream: in the usual mode it ends every capture there is. */
+#define UNSAFE(name) if (option(CAPTURING) && capture_mode != 2) note("%s ends a capture", name);
+
 #define LEAVE { pthread_mutex_unlock(&lock); return status; }
 
 /* A kernel of tests/ptx_model tells what is wrong with it: on a GPU its context would be lost. */
@@ -283,7 +287,7 @@ API int cuCtxSetCurrent(Context *c) {
 /* streams and events */
 
 API int cuStreamCreate(Stream **out, unsigned flags) {
-  ENTER
+  ENTER UNSAFE("cuStreamCreate")
   if (flags != 1) note("a stream that waits for the legacy stream");
   *out = calloc(1, sizeof **out), (*out)->next = streams, streams = *out, counts[STREAMS]++;
   LEAVE
@@ -296,16 +300,23 @@ API int cuStreamDestroy(Stream *s) {
   LEAVE
 }
 API int cuStreamQuery(Stream *s) {
-  ENTER
+  ENTER UNSAFE("cuStreamQuery")
   s = known(s);
   int pending = s->first != NULL;
   step_all();
   status = here->sticky ? here->sticky : pending ? NOT_READY : OK;
   LEAVE
 }
+API int cuStreamGetFlags(Stream *s, unsigned *out) { *out = (uintptr_t)s > 2; return OK; }
+API int cuThreadExchangeStreamCaptureMode(int *mode) {
+  int before = capture_mode;
+  capture_mode = *mode, *mode = before;
+  return OK;
+}
 API int cuStreamIsCapturing(Stream *s, int *out) {
   ENTER
   *out = s && (long)(uintptr_t)s == option(CAPTURING);
+  if ((uintptr_t)s <= 1 && option(CAPTURING) && option(BLOCKING)) status = 906;
   LEAVE
 }
 API int cuStreamSynchronize(Stream *s) { note("an unbounded wait"); return INVALID; }
@@ -316,26 +327,30 @@ API int cuStreamWaitEvent(void *s, Event *e, unsigned flags) {
   LEAVE
 }
 API int cuEventCreate(Event **out, unsigned flags) {
-  ENTER
+  ENTER UNSAFE("cuEventCreate")
   *out = calloc(1, sizeof **out), counts[EVENTS]++;
   LEAVE
 }
 API int cuEventDestroy(Event *e) { ENTER counts[EVENTS]--; LEAVE } /* kept: ops may refer to it */
 API int cuEventRecord(Event *e, void *s) {
   ENTER
+  if ((uintptr_t)s <= 1 && option(CAPTURING) && option(BLOCKING))
+    note("the legacy stream is drawn into a capture, which ends");
   e->recorded = 1, e->done = 0;
   status = put(s, (Op){.kind = RECORD, .event = e});
   LEAVE
 }
 API int cuCtxRecordEvent(Context *c, Event *e) { /* after what every stream holds */
   ENTER
+  if (option(CAPTURING)) { note("cuCtxRecordEvent ends a capture"); status = 900; LEAVE }
+  if (option(DRIVER) < 12050) { status = MISSING; LEAVE }
   e->recorded = 1, e->done = 0, e->parts = 1;
   put(NULL, (Op){.kind = JOIN, .event = e});
   for (Stream *s = streams; s; s = s->next, e->parts++) put(s, (Op){.kind = JOIN, .event = e});
   LEAVE
 }
 API int cuEventQuery(Event *e) {
-  ENTER
+  ENTER UNSAFE("cuEventQuery")
   int done = !e->recorded || e->done;
   step_all();
   status = here->sticky ? here->sticky : done ? OK : NOT_READY;
@@ -351,12 +366,12 @@ API int cuEventElapsedTime(float *out, Event *a, Event *b) {
 /* memory */
 
 API int cuMemGetInfo(size_t *free_, size_t *total) {
-  ENTER
+  ENTER UNSAFE("cuMemGetInfo")
   *total = (size_t)option(MEMORY), *free_ = *total - reserved_bytes;
   LEAVE
 }
-API int cuMemAlloc(Ptr *out, size_t n) { ENTER status = take(out, n); LEAVE }
-API int cuMemFree(Ptr p) { ENTER give(p); LEAVE }
+API int cuMemAlloc(Ptr *out, size_t n) { ENTER UNSAFE("cuMemAlloc") status = take(out, n); LEAVE }
+API int cuMemFree(Ptr p) { ENTER UNSAFE("cuMemFree") give(p); LEAVE }
 API int cuMemPoolCreate(void **out, const int *props) { /* type, handles, location: type, id */
   ENTER
   if (props[0] != 1 || props[1] || props[2] != 1 || props[3] != here->device)
@@ -364,7 +379,7 @@ API int cuMemPoolCreate(void **out, const int *props) { /* type, handles, locati
   *out = malloc(8), counts[POOLS]++;
   LEAVE
 }
-API int cuMemPoolDestroy(void *p) { ENTER counts[POOLS]--; LEAVE }
+API int cuMemPoolDestroy(void *p) { ENTER UNSAFE("cuMemPoolDestroy") counts[POOLS]--; LEAVE }
 API int cuMemPoolSetAttribute(void *p, int which, const uint64_t *value) {
   if (which != 4 || *value != 1u << 30) note("release threshold %lu", *value);
   return OK;
@@ -374,6 +389,7 @@ API int cuMemPoolGetAttribute(void *p, int which, uint64_t *value) {
   return OK;
 }
 API int cuMemPoolTrimTo(void *p, size_t keep) {
+  UNSAFE("cuMemPoolTrimTo")
   if (reserved_bytes > keep) reserved_bytes = keep > used_bytes ? keep : used_bytes;
   return OK;
 }
@@ -384,12 +400,12 @@ API int cuMemAllocFromPoolAsync(Ptr *out, size_t n, void *pool, void *s) {
 }
 API int cuMemFreeAsync(Ptr p, void *s) { ENTER status = put(s, (Op){.kind = FREE, .to = p}); LEAVE }
 API int cuMemHostAlloc(void **out, size_t n, unsigned flags) {
-  ENTER
+  ENTER UNSAFE("cuMemHostAlloc")
   if (option(FAIL_PINNED)) status = OOM;
   else *out = malloc(n), counts[PINNED]++;
   LEAVE
 }
-API int cuMemFreeHost(void *p) { ENTER free(p), counts[PINNED]--; LEAVE }
+API int cuMemFreeHost(void *p) { ENTER UNSAFE("cuMemFreeHost") free(p), counts[PINNED]--; LEAVE }
 API int cuMemcpyHtoDAsync(Ptr to, const void *from, size_t n, void *s) {
   ENTER
   status = put(s, (Op){.kind = COPY_IN, .to = to, .from = (Ptr)from, .n = n});
@@ -433,12 +449,12 @@ static int load(Module **out, const char *image, char *log, size_t room) {
   return OK;
 }
 API int cuModuleLoadData(Module **out, const void *image) {
-  ENTER
+  ENTER UNSAFE("cuModuleLoadData")
   status = load(out, image, NULL, 0);
   LEAVE
 }
 API int cuModuleLoadDataEx(Module **out, const void *image, unsigned n, int *option_, void **v) {
-  ENTER
+  ENTER UNSAFE("cuModuleLoadDataEx")
   char *log = NULL;
   size_t room = 0;
   for (unsigned i = 0; i < n; i++) {
@@ -448,7 +464,7 @@ API int cuModuleLoadDataEx(Module **out, const void *image, unsigned n, int *opt
   status = load(out, image, log, room);
   LEAVE
 }
-API int cuModuleUnload(Module *m) { ENTER counts[MODULES]--; LEAVE }
+API int cuModuleUnload(Module *m) { ENTER UNSAFE("cuModuleUnload") counts[MODULES]--; LEAVE }
 API int cuModuleGetFunction(Function **out, Module *m, const char *name) {
   ENTER
   Function *f = calloc(1, sizeof *f);
@@ -504,7 +520,7 @@ API int cuGraphAddEventRecordNode(Node **out, Graph *g, Node *const *deps, size_
   LEAVE
 }
 API int cuGraphInstantiateWithFlags(Exec **out, Graph *g, unsigned long long flags) {
-  ENTER
+  ENTER UNSAFE("cuGraphInstantiateWithFlags")
   Exec *exec = *out = calloc(1, sizeof *exec);
   exec->nodes = g->nodes, exec->origin = g->node;
   exec->node = malloc(sizeof *exec->node * (size_t)(g->nodes + 1));

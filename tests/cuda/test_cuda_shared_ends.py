@@ -229,3 +229,102 @@ def test_memory_that_comes_back_is_found_without_going_through_all_that_was_give
     assert shared._own(first.allocation.handle.address) is first.allocation
     assert shared._starts == sorted(shared._starts)
     assert len(shared._starts) == len(shared._given) == 99
+
+
+class Stream:
+    """A stream of another library over the double, which copies from what it took."""
+
+    def __init__(self, device: runtime.Device, kind: int) -> None:
+        self.context, self.api = device._context, device.api  # type: ignore[attr-defined]
+        with self.context:
+            self.handle = int(self.api.call("cuStreamCreate", 1)) if kind > 2 else kind
+        self.target = np.zeros(8, np.float32)
+
+    def copy(self, address: int) -> None:
+        with self.context:
+            for _ in range(50):
+                self.api.call(
+                    "cuMemcpyDtoHAsync", self.target.ctypes.data, address, 32, self.handle
+                )
+
+    def end(self) -> None:
+        with self.context:
+            while int(self.api.drv.cuStreamQuery(self.handle)[0]):
+                pass
+            if self.handle > 2:
+                self.api.call("cuStreamDestroy", self.handle)
+
+
+@pytest.mark.parametrize("driver", [13000, 12040])
+@pytest.mark.parametrize("stream", [1, 2])
+def test_memory_that_goes_back_from_a_default_stream_ends_no_capture(
+    fake: FakeDriver, device: runtime.Device, stream: int, driver: int
+) -> None:
+    fake.set(driver=driver)
+    taker = Stream(device, stream)
+    buffer = device.upload(np.full(8, 7, np.float32))
+    device.synchronize()
+    taken = dlpack.take(buffer.__dlpack__(stream=stream), "here")
+    fake.set(capturing=12345)  # of somebody, in the usual mode
+    taker.copy(taken.address)
+    taken.let_go()
+    del buffer
+    device.synchronize()
+    fake.set(capturing=0)
+    taker.end()
+    assert set(taker.target) == {7}
+    assert fake.live().get("allocations", 0) == 0
+
+
+def test_memory_stays_while_the_default_stream_is_drawn_into_a_capture(
+    fake: FakeDriver, device: runtime.Device
+) -> None:
+    buffer = device.upload(np.full(8, 7, np.float32))
+    device.synchronize()
+    taken = dlpack.take(buffer.__dlpack__(stream=1), "here")
+    fake.set(capturing=12345, blocking=1)
+    taken.let_go()
+    del buffer
+    device.synchronize()
+    assert fake.live()["allocations"] == 1
+    fake.set(capturing=0)
+    device.synchronize()  # asks again
+    device.synchronize()  # is done
+    assert "allocations" not in fake.live()
+
+
+def test_what_a_device_does_beside_a_capture_does_not_end_it(
+    fake: FakeDriver, bundle: runtime.Bundle
+) -> None:
+    fake.set(capturing=12345)
+    device = runtime.open_device("cuda", timeout=20)
+    saxpy = device.load(bundle, "saxpy")
+    x, y = (device.upload(np.full(64, v, np.float32)) for v in (1, 2))
+    with device.record(timed=True) as recording:
+        recording.launch(saxpy, x, y, 2.0)
+    recording.replay()
+    device.launch(saxpy, x, y, 1.0)
+    assert set(y.numpy()) == {5}
+    assert len(device.timestamps(recording)) == 1
+    root = device.load(bundle, "checked_root")
+    assert root is not None
+    large = device.upload(np.ones(3 << 20, np.float32))
+    assert large.numpy().all()
+    assert device.memory().live
+    del large
+    device.synchronize()
+    device.close()
+    assert not fake.live()
+
+
+def test_calls_leave_the_capture_mode_of_their_thread_as_it_was(
+    fake: FakeDriver, device: runtime.Device
+) -> None:
+    drv = device.api.drv  # type: ignore[attr-defined]
+    modes = drv.CUstreamCaptureMode
+    for mode in (modes.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, modes.CU_STREAM_CAPTURE_MODE_GLOBAL):
+        drv.cuThreadExchangeStreamCaptureMode(mode)
+        device.upload(np.ones(4, np.float32))
+        with pytest.raises(runtime.StateError):
+            device.write(runtime.open_device("null").allocate(4, "f32"), np.ones(4, np.float32))
+        assert drv.cuThreadExchangeStreamCaptureMode(mode)[1] == mode

@@ -74,20 +74,46 @@ class Context:
         self.api.call("cuDevicePrimaryCtxRelease", self.device)
 
 
+class Beside:
+    """Calls that the captures of other libraries do not notice.
+
+    While somebody captures a stream into a graph, what is not put into a stream (memory, modules,
+    asking for events) is by default not allowed and ends the capture, on the capturing thread and,
+    as PyTorch captures, on every other. Nothing of this device is part of anybody's capture, so
+    its calls are made in the mode that allows them. Launches and replays need none.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._exchange = api.drv.cuThreadExchangeStreamCaptureMode
+        self._relaxed = api.drv.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self._before: list[Any] = []  # by depth; the device's lock is held
+
+    def __enter__(self) -> None:
+        status, before = self._exchange(self._relaxed)
+        if status:
+            raise self._api.error(status, "cuThreadExchangeStreamCaptureMode")
+        self._before.append(before)
+
+    def __exit__(self, *exception: object) -> None:
+        self._exchange(self._before.pop())
+
+
 class HasContext:
     """Whatever calls the driver."""
 
     _context: Context
+    _beside: Beside
 
 
 def current(
     method: Callable[Concatenate[T, P], R],
 ) -> Callable[Concatenate[T, P], R]:
-    """A method that runs with the object's context current."""
+    """A method that runs with the object's context current, beside other libraries' captures."""
 
     @functools.wraps(method)
     def call(self: T, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._context:
+        with self._context, self._beside:
             return method(self, *args, **kwargs)
 
     return call

@@ -17,7 +17,7 @@ from ...launch import Command
 from ...life import entry
 from ...memory import Buffer
 from .api import Api
-from .context import Context, HasContext, current
+from .context import Beside, Context, HasContext, current
 from .dlpack import CUDA
 from .extended import FACTS, ExtendedCode
 from .faultmap import FaultMap
@@ -38,10 +38,10 @@ class CudaDevice(HasContext, Device):
         device = api.call("cuDeviceGet", ordinal)
         super().__init__(spec, capabilities(api, device, spec), timeout)
         self.api, self.ordinal = api, ordinal
-        self._context = Context(api, ordinal)
+        self._context, self._beside = Context(api, ordinal), Beside(api)
         with contextlib.ExitStack() as undo:
             undo.callback(self._context.release)
-            with self._context, contextlib.ExitStack() as made:
+            with self._context, self._beside, contextlib.ExitStack() as made:
                 self._queue = Queue(api, spec, timeout)
                 made.callback(self._queue.close)
                 self._heap = Heap(api, ordinal, device, self._queue)
@@ -91,7 +91,8 @@ class CudaDevice(HasContext, Device):
             return
         if handle.shared:
             self._shared.forget(handle)
-        self._heap.release(handle)
+        else:
+            self._heap.release(handle)
 
     @current
     def _write(self, handle: CudaMemory, offset: int, data: memoryview) -> None:
@@ -215,7 +216,7 @@ class CudaDevice(HasContext, Device):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def _close(self) -> None:
-        with self._context:
+        with self._context, self._beside:
             for recording in self._recordings:
                 recording.close()
             self._recordings.clear()
@@ -228,9 +229,7 @@ class CudaDevice(HasContext, Device):
             self._codes.clear()
             remains = Remains(self)
             used = remains.memory
-            for memory in self._heap.shared():
-                if memory not in used:
-                    self._shared.forget(memory)
+            self._shared.forget_all(m for m in self._heap.shared() if m not in used)
             self._heap.empty(but=used)
             self._queue.wait(self.timeout)
         self._remains = remains

@@ -13,6 +13,7 @@ import math
 import weakref
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class Shared:
         self._serial: int | None = None
         # Foreign memory that nobody holds, and an event after the last work that may use it.
         self._parting: deque[tuple[Any, CudaMemory]] = deque()
+        self._staying: list[CudaMemory] = []  # own memory, until a capture ends
 
     def adopt(self, value: Any, where: str) -> Buffer | None:
         """A buffer on another library's memory; None where the value is none of this device's."""
@@ -59,14 +61,16 @@ class Shared:
         if stream != -1:
             self._device._queue.before(LEGACY if stream is None else stream)
         address = self._note(buffer) + buffer.offset if buffer.count else 0
+        if stream == -1 or (stream is not None and self._device._queue.apart(stream)):
+            buffer.allocation.handle.apart = True
         ordinal, done = self._device.ordinal, self._device.taker_is_done
         return dlpack.give(address, ordinal, buffer.shape, buffer.dtype, buffer.allocation, done)
 
     def interface(self, buffer: Buffer) -> dict[str, Any]:
         """`__cuda_array_interface__`, version 3: users wait for the device's stream. Nothing tells
         when they are done: the buffer must outlive them."""
-        if buffer.dtype.name == "bf16":
-            raise AttributeError("__cuda_array_interface__ has no bf16")
+        if not buffer.dtype.has_numpy:
+            raise AttributeError(f"__cuda_array_interface__ has no {buffer.dtype}")
         address = self._note(buffer) + buffer.offset if buffer.count else 0
         return {
             "shape": buffer.shape,
@@ -86,29 +90,49 @@ class Shared:
         self.part()
 
     def part(self) -> None:
-        """Let go of foreign memory whose last work is done."""
+        """Let go of foreign memory whose last work is done, and of own memory that had to stay."""
         queue = self._device._queue
         while self._parting and queue.come(self._parting[0][0]):
             event, memory = self._parting.popleft()
             self._device.api.call("cuEventDestroy", event)
             memory.keep()
+        staying, self._staying = self._staying, []
+        for memory in staying:
+            self.forget(memory)
 
     def forget(self, memory: CudaMemory) -> None:
-        """Own memory goes back. Others may still use what they were given: the memory is free
-        after all that the context holds now."""
+        """Own memory goes back that others were given. They may still use it: it is free after all
+        that their streams hold now. Where those are default streams, or wait for them, an event
+        there covers them; an event after the whole context would end every capture that somebody
+        has under way, so only memory that was taken on another stream asks for it. A default
+        stream that is drawn into a capture cannot be asked: memory stays until that one ends.
+        """
+        device = self._device
+        if device._queue.drawn_in(LEGACY):
+            self._staying.append(memory)
+        elif memory.apart:
+            self.forget_all([memory])
+        else:
+            device._queue.after(LEGACY)
+            self._give_back(memory)
+
+    def forget_all(self, memories: Iterable[CudaMemory]) -> None:
+        """Own memory goes back, after all that anybody has submitted."""
+        device, memories = self._device, list(memories)
+        if not memories:
+            return
+        try:
+            device._queue.after_context(device._context.handle)
+        except DriverError:  # older than CUDA 12.5, or a stream is being captured
+            if not device._queue.drawn_in(LEGACY):
+                device._queue.after(LEGACY)
+        for memory in memories:
+            self._give_back(memory)
+
+    def _give_back(self, memory: CudaMemory) -> None:
         if self._given.pop(memory.address, None) is not None:
             del self._starts[bisect_left(self._starts, memory.address)]
-        api, queue = self._device.api, self._device._queue
-        event = queue.event()
-        try:
-            try:
-                api.call("cuCtxRecordEvent", self._device._context.handle, event)
-            except DriverError:  # older than CUDA 12.5, or a stream is being captured
-                api.call("cuEventRecord", event, LEGACY)
-            api.call("cuStreamWaitEvent", queue.stream, event, 0)
-            queue.busy = True
-        finally:
-            api.call("cuEventDestroy", event)
+        self._device._heap.release(memory)
 
     def _from_dlpack(self, value: Any, where: str) -> Buffer:
         stream = self._device.stream

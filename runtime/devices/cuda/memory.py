@@ -19,12 +19,14 @@ KEPT_BYTES = 1 << 30  # what the pool keeps at most of memory that was given bac
 
 
 class CudaMemory:
-    """A range of device memory. keep: what owns foreign memory. shared: others were handed it."""
+    """A range of device memory. keep: what owns foreign memory. shared: others were handed it.
+    apart: for a stream that the default streams do not wait for."""
 
-    __slots__ = ("address", "keep", "nbytes", "shared")
+    __slots__ = ("address", "apart", "keep", "nbytes", "shared")
 
     def __init__(self, address: int, nbytes: int, keep: Any = None) -> None:
-        self.address, self.nbytes, self.keep, self.shared = address, nbytes, keep, False
+        self.address, self.nbytes, self.keep = address, nbytes, keep
+        self.shared = self.apart = False
 
 
 class Heap:

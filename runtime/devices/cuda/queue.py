@@ -81,12 +81,31 @@ class Queue:
         """No work is pending."""
         self.api.call("cuStreamDestroy", self.stream)
 
-    def not_captured(self, stream: Any) -> None:
-        """StateError where a stream is being captured."""
+    def after_context(self, context: Any) -> None:
+        """What is submitted from now on waits for what every stream of the context holds now. A
+        capture of any of them ends. DriverError before CUDA 12.5."""
+        event = self.event()
+        try:
+            self.api.call("cuCtxRecordEvent", context, event)
+            self.api.call("cuStreamWaitEvent", self.stream, event, 0)
+        finally:
+            self.api.call("cuEventDestroy", event)
+        self.busy = True
+
+    def apart(self, stream: int) -> bool:
+        """Whether the default streams do not wait for a foreign stream, which exists now."""
+        return bool(int(self.api.call("cuStreamGetFlags", stream)) & NON_BLOCKING)
+
+    def drawn_in(self, stream: Any) -> bool:
+        """Whether a stream is being captured, or, the default stream, one that waits for it."""
         status, *state = self.api.drv.cuStreamIsCapturing(stream)
         if status and int(status) != CAPTURE_IMPLICIT:
             raise self.api.error(status, "cuStreamIsCapturing", self.name)
-        if status or int(state[0]):
+        return bool(status or int(state[0]))
+
+    def not_captured(self, stream: Any) -> None:
+        """StateError where a stream is being captured."""
+        if self.drawn_in(stream):
             raise StateError(
                 "a stream that is being captured into a CUDA graph",
                 where=self.name,

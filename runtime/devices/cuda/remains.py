@@ -48,13 +48,11 @@ class Remains:
         device, done = self._device, self._left - self._used()
         self._left -= done
         self._over = not self._left
-        with device._context:
-            for memory in done:
-                if memory.keep is not None:
-                    memory.keep()
-                    continue
-                device._shared.forget(memory)
-                device._heap.release(memory)
+        with device._context, device._beside:
+            own = [memory for memory in done if memory.keep is None]
+            for memory in done.difference(own):
+                memory.keep()
+            device._shared.forget_all(own)
             if self._over:
                 device._heap.close()
                 device._queue.close()
