@@ -47,6 +47,13 @@ def tool(name: str) -> str | None:
     return str(beside) if beside.exists() else shutil.which(name)
 
 
+def llvm_tool(name: str) -> str | None:
+    """The path of a program of LLVM, of the release that the build's LLVM is."""
+    from gristmill.backends.llvm.machine import LLVM_VERSION
+
+    return shutil.which(f"{name}-{LLVM_VERSION[0]}")
+
+
 def _qemu() -> str | None:
     names = ("qemu-aarch64", "qemu-aarch64-static")
     return None if any(map(shutil.which, names)) else f"none of {', '.join(names)} on PATH"
@@ -80,6 +87,8 @@ def missing(name: str) -> str | None:
         return _qemu()
     if name in ("ptxas", "nvjitlink"):
         return _assembler(name)
+    if name == "ld.lld" or name.startswith("llvm-"):
+        return None if llvm_tool(name) else f"no {name} of the build's release of LLVM on PATH"
     if name == "llc":
         return _llvm_programs()
     if tool(name) or importlib.util.find_spec(name):
