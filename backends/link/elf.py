@@ -138,7 +138,7 @@ class Reader:
         if size != SHDR.size or count == 0 or names >= count:
             raise LinkError(f"malformed section table: {count} headers of {size} bytes")
         self.headers = [SHDR.unpack_from(blob, offset + n * size) for n in range(count)]
-        self.names = names
+        self.table, self.names = offset, names
 
     def read(self) -> ObjectFile:
         self.check_apart()
@@ -152,12 +152,16 @@ class Reader:
         return ObjectFile(self.ident, self.machine, self.flags, sections, symbols, relocations)
 
     def check_apart(self) -> None:
-        """No two sections share bytes of the file: one of them would be misread."""
-        here = [(n, h) for n, h in enumerate(self.headers) if h[1] not in (0, SHT_NOBITS)]
-        held = sorted((h[4], h[5], n) for n, h in here if h[5])
-        for (a, size, n), (b, _, m) in pairwise(held):
-            if a + size > b:
-                raise LinkError(f"sections {n} and {m} overlap in the file")
+        """Nothing in the file shares bytes with anything else: one of them would be misread."""
+        held = [(0, EHDR.size, "the header")]
+        held.append((self.table, SHDR.size * len(self.headers), "the section headers"))
+        for n, h in enumerate(self.headers):
+            if h[1] not in (0, SHT_NOBITS) and h[5]:
+                held.append((h[4], h[5], f"section {n}"))
+        held.sort()
+        for (start, size, one), (next_, _, other) in pairwise(held):
+            if start + size > next_:
+                raise LinkError(f"{one} and {other} overlap in the file")
 
     def bytes_of(self, header: tuple[int, ...]) -> bytes:
         start, size = header[4], header[5]

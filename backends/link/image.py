@@ -59,6 +59,8 @@ class Image:
             ([s for s in loaded if s.executable], elf.PF_R | elf.PF_X),
             ([self.dynamic], elf.PF_R | elf.PF_W),
         ]
+        if not self.segments[1][0]:
+            raise LinkError("there is no code")
         self.sections = [s for group, _ in self.segments for s in group]
         self.number = {id(s): n for n, s in enumerate(self.sections, 1)}
         self.hash.link = self.number[id(self.dynsym)]
@@ -160,13 +162,14 @@ class Image:
 
     def packed(self, symbols: Sequence[Symbol], name_at: Sequence[int]) -> bytes:
         """Symbols as a table of this object has them."""
-        return b"".join(
-            elf.SYM.pack(
-                name, s.binding << 4 | s.kind, s.visibility,
-                self.number[id(self.obj.sections[s.section])], self.address_of(s), s.size,
+        rows = bytearray()
+        for s, name in zip(symbols, name_at, strict=True):
+            address = self.address_of(s)
+            number = self.number[id(self.obj.sections[s.section])]
+            rows += elf.SYM.pack(
+                name, s.binding << 4 | s.kind, s.visibility, number, address, s.size
             )
-            for s, name in zip(symbols, name_at, strict=True)
-        )  # fmt: skip
+        return bytes(rows)
 
     def symbol_table(self) -> list[Section]:
         """`.symtab`, local symbols first as ELF wants it, and its names."""
