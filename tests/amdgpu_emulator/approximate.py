@@ -1,0 +1,57 @@
+"""Instructions whose result hardware only bounds: 1 ulp for f32 and f16, 2^-24 relative for f64.
+
+The result is one of the two neighbours that enclose the true value, chosen by the random generator:
+an error below one ulp. A true value that is a float itself stays as it is. Bounds: the transcendental
+section of AMD's RDNA3 ISA document; LLVM's expansions of division and square root rely on them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def enclosing(true: Array, dtype: type[Any], rng: np.random.Generator) -> Array:
+    """A neighbour of `true` (float64) in `dtype`, above or below at random."""
+    nearest = true.astype(dtype)
+    back = nearest.astype(np.float64)
+    inexact = np.isfinite(back) & (back != true) & (true == true)
+    toward = np.where(back < true, np.inf, -np.inf).astype(dtype)
+    other = np.nextafter(nearest, toward)
+    other = np.where(np.isfinite(other), other, nearest)
+    swap = inexact & (rng.integers(0, 2, true.shape, dtype=np.uint8) != 0)
+    return np.where(swap, other, nearest)
+
+
+def loose(true: Array, rng: np.random.Generator) -> Array:
+    """float64 results of relative error below 2^-24."""
+    error = rng.uniform(-1.0, 1.0, true.shape) * 2.0**-24
+    return np.where(np.isfinite(true), true * (1.0 + error), true)
+
+
+def sine(x: Array) -> Array:
+    """sin(2 pi x), float64; x float64 in revolutions."""
+    return np.sin(2.0 * np.pi * (x - np.floor(x)))
+
+
+def cosine(x: Array) -> Array:
+    return np.cos(2.0 * np.pi * (x - np.floor(x)))
+
+
+def reciprocal_root(x: Array) -> Array:
+    return 1.0 / np.sqrt(x)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "exp": np.exp2,
+    "log": np.log2,
+    "rcp": np.reciprocal,
+    "rcp_iflag": np.reciprocal,
+    "rsq": reciprocal_root,
+    "sqrt": np.sqrt,
+    "sin": sine,
+    "cos": cosine,
+}
