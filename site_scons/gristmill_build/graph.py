@@ -9,9 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from gristmill.ir.targets import BACKENDS
 from gristmill.store.files import sweep, write_atomic
 
-from .config import MADE_FROM, Config
+from .config import MADE_FROM, SUFFIXES, Config
 from .options import Choice, UsageError
 from .plan import Compile, Plan, Replay, Trace, plan, tools
 from .sources import module_sources
@@ -36,6 +37,9 @@ SOURCES = (
     *("backends", "benchmarks", "cli", "configs", "docs", "examples", "ir", "kernels", "models"),
     *("planner", "runtime", "shared", "site_scons", "src", "store", "tests", ".ci", ".git"),
 )
+
+
+_MADE = {*SUFFIXES.values(), ".json"}
 
 
 def prepare_output(root: Path, out: str, leave_alone: bool) -> None:
@@ -71,7 +75,26 @@ def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, 
         _compile(env, step, config, choice)
     for loop in nodes.replays:
         _replay(env, loop)
-    return _bundle(env, nodes), nodes.size
+    made = _bundle(env, nodes)
+    if env.GetOption("clean"):
+        env.Clean(made, leftovers(root, choice, config, set(_outputs(nodes))))
+    return made, nodes.size
+
+
+def leftovers(root: Path, choice: Choice, config: Config, outputs: set[str]) -> list[str]:
+    """What earlier builds made that this one would not, to be cleaned with it: of kernels that are
+    configured no more, and, where the choice is of everything, of other targets and variants."""
+    targets = {"kir", *(target.name for target in choice.targets)}
+    found, folder = [], root / choice.out
+    for path in sorted(folder.glob("*/*")):
+        target, name = path.parent.name, path.name
+        ours = target == "kir" or target.partition("-")[0] in BACKENDS
+        gone = target in targets and path.is_dir() and name not in config.kernels
+        if ours and (choice.everything or gone):
+            files = path.rglob("*") if path.is_dir() else [path]
+            made = [f.relative_to(folder).as_posix() for f in files if f.suffix in _MADE]
+            found += [f"{choice.out}/{name}" for name in made]
+    return [name for name in found if name not in outputs]
 
 
 def _outputs(nodes: Plan) -> list[str]:

@@ -51,6 +51,7 @@ class Choice:
 
     targets: tuple[TargetRow, ...]
     kernels: tuple[KernelRow, ...]
+    everything: bool  # neither targets nor kernels are named
     checks: bool
     llvm: str
     out: str
@@ -75,6 +76,7 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
     return Choice(
         targets,
         kernels,
+        not (said["target"] or said["arch"] or said["kernel"]),
         _switch("checks", said["checks"]),
         _route(said["toolchain"] or config.llvm),
         said["out"] or "artifacts",
@@ -151,11 +153,24 @@ def _targets(target: str, arch: str, rows: Mapping[str, TargetRow]) -> tuple[Tar
                 if name in ("all", "default", row.backend)
                 and (row.arch in archs if archs else name == "all" or _usual(row, name))
             ]
+        if archs and name not in ("all", "default"):
+            picked = _of_archs(name, picked, archs, arch)
         found |= {row.name: row for row in picked}
     chosen = tuple(row for row in found.values() if not archs or row.arch in archs)
     if not chosen:
         raise UsageError(f"no target matches target={target or 'default'} arch={arch}")
     return chosen
+
+
+def _of_archs(name: str, picked: list[TargetRow], archs: list[str], arch: str) -> list[TargetRow]:
+    """What arch= leaves of a target or backend that is named; UsageError where that is nothing."""
+    left = [row for row in picked if row.arch in archs]
+    if not left:
+        raise UsageError(
+            f"arch={arch} leaves nothing of target={name}; name each target in full, or add the "
+            f"architecture of {name}"
+        )
+    return left
 
 
 def _meant(name: str, known: set[str]) -> str:

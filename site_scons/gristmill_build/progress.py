@@ -11,10 +11,20 @@ class Line:
     """SCons's PRINT_CMD_LINE_FUNC and Progress function in one.
 
     On a terminal a single line is rewritten: nodes seen of all nodes, and the step at work.
-    Elsewhere each step that runs is a line of its own.
+    Elsewhere each step is a line of its own once it is done, with what it did.
+
+    dry: nothing is done (-n), so each step is a line at once. silent: no lines (-s).
     """
 
-    def __init__(self, total: int, stream: TextIO = sys.stdout, width: int | None = None) -> None:
+    def __init__(
+        self,
+        total: int,
+        stream: TextIO = sys.stdout,
+        width: int | None = None,
+        dry: bool = False,
+        silent: bool = False,
+    ) -> None:
+        self.dry, self.silent = dry, silent
         self.total, self.stream = max(1, total), stream
         self.terminal = stream.isatty()
         self.width = width or shutil.get_terminal_size().columns
@@ -28,6 +38,16 @@ class Line:
             return
         self.label = text
         if self.terminal:
+            self._draw()
+        elif self.dry:
+            self.stream.write(text + "\n")
+
+    def done(self, text: str) -> None:
+        """Told by each step what it did."""
+        if self.silent:
+            return
+        if self.terminal:
+            self.label = text
             self._draw()
         else:
             self.stream.write(text + "\n")

@@ -63,6 +63,8 @@ class Workshop:
         self.built = self.stored = self.failed = 0
         self.started = time.monotonic()
         self._lock = threading.Lock()
+        self._step = threading.local()  # made: whether the step of this thread made anything
+        self.report: Callable[[str], None] = lambda text: None  # told of each step that is done
 
     @functools.cached_property
     def _pool(self) -> Any:
@@ -111,7 +113,22 @@ class Workshop:
         with self._lock:
             self.stored += stored
             self.built += not stored
+        if not stored:
+            self.made()
         return outputs
+
+    def made(self) -> None:
+        """The step of this thread does its work itself."""
+        self._step.made = True
+
+    def begin(self) -> None:
+        """A step begins in this thread."""
+        self._step.made = False
+
+    def end(self, verb: str, target: Any) -> None:
+        """It is done. verb: what it did if not all of it came from the store."""
+        with self._lock:
+            self.report(f"{verb if self._step.made else 'fetch'} {target}")
 
     def close(self) -> None:
         if "_pool" in self.__dict__:
@@ -133,21 +150,27 @@ class Workshop:
         )
 
 
-def guarded(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn whatever a step raises into one line for its node; the rest behind verbose=1."""
+def guarded(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A step of the build: tells what it did, or turns whatever it raises into one line for its
+    node; the rest behind verbose=1."""
 
-    @functools.wraps(function)
-    def action(target: Any, source: Any, env: Any) -> None:
-        try:
-            function(target, source, env)
-        except Exception as error:
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def action(target: Any, source: Any, env: Any) -> None:
             shop: Workshop = env["WORKSHOP"]
-            shop.failed += 1
-            if shop.verbose:
-                traceback.print_exception(error, file=sys.stderr)
-            raise SCons.Errors.BuildError(node=target[0], errstr=one_line(error)) from None
+            shop.begin()
+            try:
+                function(target, source, env)
+            except Exception as error:
+                shop.failed += 1
+                if shop.verbose:
+                    traceback.print_exception(error, file=sys.stderr)
+                raise SCons.Errors.BuildError(node=target[0], errstr=one_line(error)) from None
+            shop.end(verb, target[0])
 
-    return action
+        return action
+
+    return decorate
 
 
 def one_line(error: BaseException) -> str:
@@ -167,7 +190,7 @@ def one_line(error: BaseException) -> str:
     return "; ".join(filter(None, map(str.strip, str(message or error).splitlines())))
 
 
-@guarded
+@guarded("trace")
 def trace(target: Any, source: Any, env: Any) -> None:
     """Kernel source and its imports, and a request -> .kir and .loc.json."""
     shop: Workshop = env["WORKSHOP"]
@@ -196,7 +219,7 @@ def trace(target: Any, source: Any, env: Any) -> None:
     write_all(target, (outputs["ir"], outputs["locs"]))
 
 
-@guarded
+@guarded("compile")
 def compile_ir(target: Any, source: Any, env: Any) -> None:
     """A .kir and a request -> artifact and manifest.
 
@@ -259,7 +282,7 @@ def assembled(shop: Workshop, request: dict[str, Any], first: dict[str, bytes]) 
     return {"artifact": outputs["artifact"], "manifest": manifest}
 
 
-@guarded
+@guarded("replay")
 def replay(target: Any, source: Any, env: Any) -> None:
     """A request -> a target's replay loop and its manifest."""
     shop: Workshop = env["WORKSHOP"]
@@ -305,10 +328,12 @@ def missing_llvm() -> str:
         return str(error)
 
 
-@guarded
+@guarded("bundle")
 def bundle(target: Any, source: Any, env: Any) -> None:
     """All artifacts with their manifests, and the list of them -> bundle.json."""
     from gristmill.backends.steps import site_places
+
+    env["WORKSHOP"].made()
 
     request = json.loads(source[-1].get_contents())
     out = Path(target[0].get_abspath()).parent

@@ -49,6 +49,8 @@ def test_a_plain_build_makes_no_ptx() -> None:
         ("target=vulkan", "unknown target=vulkan; vulkan devices load what 'spirv' builds"),
         ("target=ptx arch=sm_80,vulkan1.1", "unknown architecture arch=vulkan1.1"),
         ("target=ptx-sm_80 arch=x86-64-v3", "unknown architecture arch=x86-64-v3 (known: sm_100"),
+        ("target=ptx-sm_80,cpu arch=x86-64-v2", "leaves nothing of target=ptx-sm_80"),
+        ("target=ptx,cpu arch=sm_80", "leaves nothing of target=cpu"),
         ("kernel=nv_matmul target=spirv", "nv_matmul is built only for ptx-sm_90a, cubin-sm_90a"),
         ("kernel=matmul,nv_matmul", "nv_matmul is built only for ptx-sm_90a, cubin-sm_90a"),
         ("kernel=nv_matmul target=ptx", "nv_matmul is built only for ptx-sm_90a, cubin-sm_90a"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
+import pytest
+
 from project import Project
 
 
@@ -40,7 +42,25 @@ def test_clean_and_build_comes_from_the_store(project: Project) -> None:
     assert not project.artifacts()
     run = project.scons()
     assert (run.built, run.stored) == (0, 6)
+    assert (run.steps("fetch"), run.steps("trace"), run.steps("compile")) == (6, 0, 0)
+    assert run.steps("bundle") == 1
     assert project.artifacts() == before
+
+
+@pytest.mark.parametrize("words", [[], ["target=interp-kir"]])
+def test_clean_takes_what_a_deleted_kernel_left_and_nothing_else(
+    project: Project, words: list[str]
+) -> None:
+    project.scons("target=all")
+    project.path("configs/kernels/shift.yaml").unlink()
+    foreign = ["artifacts/notes.txt", "artifacts/interp-kir/scale/notes.txt", "artifacts/my/a.json"]
+    for name in foreign:
+        project.write(name, "mine")
+    assert project.scons("-c", *words).status == 0
+    left = {f"artifacts/{name}" for name in project.artifacts()} - set(foreign)
+    names = ("scale/small", "scale/big", "shift/plain") if words else ()  # of another target
+    assert left == {f"artifacts/interp-second/{n}.{e}" for n in names for e in ("kir", "json")}
+    assert {f"artifacts/{name}" for name in project.artifacts()} >= set(foreign)
 
 
 def test_a_comment_in_a_shared_helper_traces_but_compiles_nothing(project: Project) -> None:

@@ -152,7 +152,16 @@ def test_elsewhere_each_step_is_a_line() -> None:
     line = progress.Line(4, stream)  # type: ignore[arg-type]
     line.node(Node())
     line.command("trace one", None, None, None)
+    assert not stream.text  # what it did is known once it is done
+    line.done("fetch one")
     line.clear()
+    assert stream.text == "fetch one\n"
+
+
+def test_where_nothing_is_done_each_step_is_named_at_once() -> None:
+    stream = Terminal(False)
+    line = progress.Line(4, stream, dry=True)  # type: ignore[arg-type]
+    line.command("trace one", None, None, None)
     assert stream.text == "trace one\n"
 
 
