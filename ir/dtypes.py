@@ -6,7 +6,8 @@ buffer, a workgroup array or a private array). Types are frozen, and equal ones 
 Their text form (`str`) is the one used by the IR text format and `parse_type` reads it back.
 
 `bfloat16` has no numpy type: its storage type is `uint16` and its arithmetic is done in `float32`
-and rounded to nearest, ties to even.
+and rounded to nearest, ties to even. The 8-bit floats (`f8e4m3` is OCP's E4M3, `f8e5m2` its E5M2)
+are stored as `uint8`, moved and converted, and never computed with (`DType.computes`).
 """
 
 from __future__ import annotations
@@ -81,8 +82,18 @@ class DType(_Shared):
 
     @property
     def storage(self) -> np.dtype:
-        """The numpy type with this type's bits in memory (`uint16` for bf16)."""
-        return np.dtype("uint16" if self.name == "bf16" else _NUMPY[self.name])
+        """The numpy type with this type's bits in memory (`uint16` for bf16, `uint8` for f8)."""
+        return np.dtype(_NUMPY[self.name])
+
+    @property
+    def computes(self) -> bool:
+        """Whether ops compute with it; else its values are only moved and converted."""
+        return not (self.is_float and self.bits == 8)
+
+    @property
+    def has_numpy(self) -> bool:
+        """Whether its numpy type has its meaning and not just its bits."""
+        return self.computes and self.name != "bf16"
 
     @property
     def min(self) -> int:
@@ -105,7 +116,10 @@ _NUMPY = {
     "u16": "uint16",
     "u32": "uint32",
     "u64": "uint64",
+    "f8e4m3": "uint8",
+    "f8e5m2": "uint8",
     "f16": "float16",
+    "bf16": "uint16",
     "f32": "float32",
     "f64": "float64",
 }
@@ -119,14 +133,17 @@ u8 = DType("u8", Kind.UINT, 8)
 u16 = DType("u16", Kind.UINT, 16)
 u32 = DType("u32", Kind.UINT, 32)
 u64 = DType("u64", Kind.UINT, 64)
+f8e4m3 = DType("f8e4m3", Kind.FLOAT, 8)
+f8e5m2 = DType("f8e5m2", Kind.FLOAT, 8)
 f16 = DType("f16", Kind.FLOAT, 16)
 bf16 = DType("bf16", Kind.FLOAT, 16)
 f32 = DType("f32", Kind.FLOAT, 32)
 f64 = DType("f64", Kind.FLOAT, 64)
 
-DTYPES: dict[str, DType] = {
-    t.name: t for t in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64)
-}
+_INTEGERS = (bool_, i8, i16, i32, i64, u8, u16, u32, u64)
+_FLOATS = (f8e4m3, f8e5m2, f16, bf16, f32, f64)
+DTYPES: dict[str, DType] = {t.name: t for t in (*_INTEGERS, *_FLOATS)}
+COMPUTED: dict[str, DType] = {name: t for name, t in DTYPES.items() if t.computes}
 
 
 def unsigned(dtype: DType) -> DType:
@@ -230,7 +247,7 @@ class MemType(_Shared):
 Type = DType | VectorType | FragmentType | MemType
 
 # Compiled at first use: a runtime imports this module and reads no types.
-_VECTOR = r"([a-z]+\d*)x([248])"
+_VECTOR = r"([a-z][a-z0-9]*)x([248])"
 _FRAGMENT = r"fragment<(\w+),(\w+),(\d+)x(\d+)>"
 _MEMORY = r"(buffer|workgroup|private)<(\w+),(\w+)>"
 

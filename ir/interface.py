@@ -9,6 +9,7 @@ import math
 import struct
 from dataclasses import dataclass
 
+from . import float8
 from .dtypes import Access, DType, Kind
 
 Attr = int | str | bool | tuple["Attr", ...]
@@ -52,6 +53,8 @@ def float_bits(value: float, dtype: DType) -> int:
     """The bit pattern of `value` rounded to nearest even in `dtype`; every NaN is the quiet one."""
     if dtype.name == "bf16":
         return _bf16_bits(value)
+    if dtype.bits == 8:
+        return float8.from_float(value, dtype.name)
     if math.isnan(value):
         return {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8000000000000}[dtype.bits]
     real, integer = _PACK[dtype.bits]
@@ -99,6 +102,8 @@ def bits_float(bits: int, dtype: DType) -> float:
     """The value of a bit pattern of a float type."""
     if dtype.name == "bf16":
         return bits_float(bits << 16, _F32)
+    if dtype.bits == 8:
+        return float8.to_float(bits, dtype.name)
     real, integer = _PACK[dtype.bits]
     return float(struct.unpack(real, struct.pack(integer, bits))[0])
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.dtypes import DType
 from ..ir.interface import Param
 from .errors import ArgumentError, LimitExceeded, StateError
 from .hazards import Binding, overlap
@@ -222,6 +223,12 @@ def make_binding(device: Any, param: Param, buffer: Buffer) -> Binding:
     return Binding(allocation, buffer.offset, count * buffer.dtype.bytes, count, reads, writes)
 
 
+def _as_stored(dtype: DType) -> str:
+    if dtype.has_numpy:
+        return "convert it with .astype"
+    return f"pass the bits of {dtype} values, as .view(numpy.{dtype.storage}) gives them"
+
+
 def check_array(array: Array, param: Param, where: str) -> None:
     """ArgumentError unless the array can stand for a buffer parameter as it is."""
     if array.dtype != param.dtype.storage:
@@ -230,7 +237,7 @@ def check_array(array: Array, param: Param, where: str) -> None:
             where=where,
             expected=f"{param.dtype} (numpy {param.dtype.storage})",
             got=str(array.dtype),
-            do="convert it with .astype",
+            do=_as_stored(param.dtype),
         )
     if not array.flags.c_contiguous:
         raise ArgumentError(

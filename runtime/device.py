@@ -76,7 +76,8 @@ class Device(Holdings):
 
     @entry
     def upload(self, array: Array, dtype: DType | str | None = None) -> Buffer:
-        """A buffer with the array's contents; `dtype` "bf16" takes an array of uint16."""
+        """A buffer with the array's contents; `dtype` "bf16" takes an array of uint16, and
+        "f8e4m3" and "f8e5m2" take one of uint8."""
         source = host_array(array, self.name)
         buffer = self.allocate(source.shape, as_dtype(source.dtype if dtype is None else dtype))
         self.write(buffer, source)

@@ -141,7 +141,7 @@ class Buffer:
         self.device.write(self, array)
 
     def numpy(self) -> Array:
-        """The contents once all work submitted before is done (bf16 as uint16)."""
+        """The contents once all work submitted before is done (bf16 as uint16, f8 as uint8)."""
         return self.device.download(self)
 
     def free(self) -> None:
@@ -170,7 +170,7 @@ def as_dtype(dtype: DType | str | npt.DTypeLike) -> DType:
     except (TypeError, ValueError):
         wanted = None
     for candidate in DTYPES.values():
-        if wanted is not None and candidate.name != "bf16" and candidate.storage == wanted:
+        if wanted is not None and candidate.has_numpy and candidate.storage == wanted:
             return candidate
     raise ArgumentError(f"not a dtype: {dtype!r}", expected=f"one of {', '.join(DTYPES)}")
 
@@ -257,16 +257,14 @@ def scalar_value_bits(value: Any, dtype: DType, where: str) -> int:
         raise ArgumentError(f"value outside {dtype}", where=where, got=str(value)) from error
     if (
         dtype.is_float
-        and bits & _magnitude(dtype) == _INFINITY[dtype.name]
+        and bits & _magnitude(dtype) == scalar_bits(math.inf, dtype)
         and -math.inf < value < math.inf
     ):
+        what = "a NaN" if dtype.name == "f8e4m3" else "infinite"
         raise ArgumentError(
-            f"value outside {dtype}: it would become infinite", where=where, got=str(value)
+            f"value outside {dtype}: it would become {what}", where=where, got=str(value)
         )
     return bits
-
-
-_INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
 
 
 def _magnitude(dtype: DType) -> int:

@@ -25,14 +25,16 @@ Case = tuple[str, tuple[int, ...], DType]  # op, which inputs it takes, result
 def cases(t: DType, fused: bool) -> list[Case]:
     """The ops on type `t`; inputs 0 to 2 are of that type, input 3 is bool."""
     found: list[Case] = [("select", (3, 0, 1), t)]
-    if t.is_bool:
+    if not t.computes:
+        pass
+    elif t.is_bool:
         found += [(name, (0, 1), t) for name in ("and", "or", "xor", "eq", "ne")]
         found += [("not", (0,), t)]
     else:
         for arity, names in (FLOAT_OPS if t.is_float else INT_OPS).items():
             found += [(name, tuple(range(arity)), t) for name in names.split()]
         found += [(name, (0, 1), bool_) for name in COMPARE.split()]
-    if t.is_float:
+    if t.is_float and t.computes:
         found += [(name, (0,), bool_) for name in TESTS.split()]
     if t in (i32, u32):
         found += [("dot4", (0, 1, 2), t)]

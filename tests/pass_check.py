@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gristmill.ir import interp
+from gristmill.ir import float8, interp
 from gristmill.ir.abi import scalar_bits
 from gristmill.ir.core import Kernel, Op, Value, map_region, walk
 from gristmill.ir.ops import ROWS, infer
@@ -135,6 +135,8 @@ def same(kernel: Kernel, passes: Iterable[Pass], args: list, grid=(1, 1, 1)) -> 
         if isinstance(a, np.ndarray):
             if p.dtype.name == "bf16":
                 a, b = ((v.astype(np.uint32) << 16).view(np.float32) for v in (a, b))
+            if not p.dtype.computes:
+                a, b = (float8.decode(v, p.dtype.name) for v in (a, b))
             # The op table leaves the sign of a zero from min and max open.
             signs = not count(kernel, "min", "max")
             assert equal_bits(a, b, signs), (

@@ -1,13 +1,14 @@
 """Constants, vectors and bit patterns as numpy arrays.
 
-In registers f16 is float16 and bf16 is float32 that holds a bf16 value; in memory a bf16 is the
-uint16 of its bits.
+In registers f16 is float16, and bf16 and the 8-bit floats are float32 that holds such a value; in
+memory they are the unsigned integers of their bits.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from .. import float8
 from ..core import Op
 from ..dtypes import DType, Type, VectorType, element_of, lanes_of
 from ..ops.meaning import round_bf16
@@ -16,14 +17,14 @@ from .frame import Array, Frame
 
 def register_type(dtype: DType) -> np.dtype:
     """The numpy type of a value in a register."""
-    return np.dtype(np.float32) if dtype.name == "bf16" else dtype.storage
+    return np.dtype(np.float32) if dtype.is_float and not dtype.has_numpy else dtype.storage
 
 
 def decode(stored: Array, dtype: DType) -> Array:
     """From the memory form to the register form."""
     if dtype.name == "bf16":
         return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return stored
+    return stored if dtype.computes else float8.decode(stored, dtype.name)
 
 
 def encode(value: Array, dtype: DType) -> Array:
@@ -31,7 +32,7 @@ def encode(value: Array, dtype: DType) -> Array:
     if dtype.name == "bf16":
         words = np.ascontiguousarray(value).view(np.uint32)
         return (words >> np.uint32(16)).astype(np.uint16)
-    return value
+    return value if dtype.computes else float8.encode(value, dtype.name)
 
 
 def from_bits(bits: int, dtype: DType) -> Array:

@@ -12,10 +12,12 @@ from ..dtypes import (
     Type,
     VectorType,
     element_of,
+    f32,
     lanes_of,
     unsigned,
     with_element,
 )
+from ..float8 import FORMATS
 from . import fragments, literals
 from .values import Entry, WeakSelect, describe
 
@@ -93,7 +95,8 @@ def convert(
 
     Float to integer truncates unless a rounding is stated, and always saturates (NaN gives 0).
     Integer to integer wraps unless `saturate`. Float to float rounds to nearest even unless
-    stated otherwise; `saturate` turns an overflow into the greatest finite value.
+    stated otherwise; `saturate` turns an overflow into the greatest finite value. An 8-bit float is
+    always rounded to nearest.
     """
     if not isinstance(wanted, DType | VectorType | FragmentType):
         t.fail(node, f"expected a type to convert to, found {describe(wanted)}")
@@ -121,6 +124,10 @@ def convert(
         return _convert(t, node, rounded, type_)
     if source.is_int and target.is_int and saturate:
         return _convert(t, node, _clamp_int(t, node, entry, source, target), type_)
+    if not target.computes and rounding not in (None, "nearest"):
+        t.fail(node, f"{target} is rounded to nearest, not {rounding!r}")
+    if not target.computes and saturate and source != target:
+        return _saturated8(t, node, entry, type_)
     if source.is_float and target.is_float and target != source:
         return _float_to_float(t, node, entry, type_, rounding or "nearest", saturate)
     if source.is_int and target.is_float and rounding not in (None, "nearest"):
@@ -134,6 +141,17 @@ def _clamp_int(t: Tracer, node: ast.AST, x: Value, source: DType, target: DType)
     if source.max > target.max:
         x = t.emit(node, "min", x, t.const(node, target.max, x.type))
     return x
+
+
+def _saturated8(t: Tracer, node: ast.AST, x: Value, type_: Type) -> Value:
+    """Clamped before it is rounded, in a type that computes: every one holds the limits."""
+    source, target = element_of(x.type), element_of(type_)
+    if not (source.computes and source.is_float):
+        x = _convert(t, node, x, with_element(x.type, f32))
+    limit = t.const(node, FORMATS[target.name].limit, x.type)
+    clamped = t.emit(node, "max", t.emit(node, "min", x, limit), t.emit(node, "neg", limit))
+    x = t.emit(node, "select", t.emit(node, "isnan", x), x, clamped)
+    return _convert(t, node, x, type_)
 
 
 _GREATEST = {"f16": 0x7BFF, "bf16": 0x7F7F, "f32": 0x7F7FFFFF, "f64": 0x7FEFFFFFFFFFFFFF}

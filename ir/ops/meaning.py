@@ -1,7 +1,7 @@
 """What elementwise ops mean, in numpy: the definition that interpreter and fold pass share.
 
-Each function takes numpy arrays (f16 as float16, bf16 as float32) and the result dtype `out`.
-Integer arithmetic wraps; no input is undefined.
+Each function takes numpy arrays (f16 as float16, bf16 and f8 as float32) and the result dtype
+`out`. Integer arithmetic wraps; no input is undefined.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from .. import float8
 from ..dtypes import DType
 
 Array = np.ndarray
@@ -175,12 +176,14 @@ def select(c: Array, a: Array, b: Array, *, out: DType) -> Array:
 
 def convert(a: Array, *, out: DType) -> Array:
     """Integers wrap; float to integer truncates, saturates and maps NaN to 0; floats round to
-    nearest even; a bool is `!= 0` (NaN is true)."""
+    nearest even, 8-bit ones as `ir.float8` says; a bool is `!= 0` (NaN is true)."""
     with np.errstate(all="ignore"):
         if out.is_bool:
             return np.asarray(a != 0)
         if out.is_int and a.dtype.kind == "f":
             return _float_to_int(a, out)
+        if not out.computes:
+            return float8.decode(float8.rounded(a, out.name), out.name)
         if out.name == "bf16":
             return round_bf16(a) if a.dtype.kind == "f" else _int_to_bf16(a)
         if out.is_float and a.dtype.kind in "iu" and out.name == "f16":

@@ -39,6 +39,16 @@ def require(condition: bool, message: str) -> None:
         raise OpTypeError(message)
 
 
+def computes(t: Type) -> None:
+    """Values of the element type must be such that ops compute with."""
+    element = element_of(t)
+    if not element.computes:
+        raise OpTypeError(
+            f"{element} is stored, moved and converted only: compute in another type, as in "
+            f"f32(x), and convert the result, as in {element}(y)"
+        )
+
+
 def value_type(t: Type, what: str) -> Type:
     """`t`, which must be a scalar or vector."""
     require(not isinstance(t, MemType), f"{what} must be a value, not {t}")
@@ -75,6 +85,7 @@ def same(kind: str, result: str = "same") -> TypeRule:
         first = value_type(operands[0], "operand 1")
         for n, t in enumerate(operands[1:], 2):
             require(t == first, f"operand {n} is {t}, but operand 1 is {first}")
+        computes(first)
         require(_CLASSES[kind](element_of(first)), f"expected {kind} operands, not {first}")
         return (with_element(first, bool_) if result == "bool" else first,)
 
@@ -242,6 +253,7 @@ REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 
 def subgroup_reduce_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     t, kind = lane_type(operands[0], "operand"), attrs["kind"]
+    computes(t)
     require(kind in REDUCTIONS, f"reduction {kind!r}; known: {', '.join(REDUCTIONS)}")
     bitwise = kind in ("and", "or", "xor")
     ok = element_of(t).is_int if bitwise else not element_of(t).is_bool
@@ -273,6 +285,7 @@ def elect_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
 def ldexp_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     x, n = operands
     require(element_of(x).is_float, f"ldexp takes a float, not {x}")
+    computes(x)
     require(n == with_element(x, i32), f"the exponent of ldexp must be i32, not {n}")
     return (x,)
 

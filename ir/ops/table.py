@@ -49,13 +49,14 @@ class OpRow:
     """One op.
 
     arity is -1 for a variable number of operands. `meaning` takes numpy arrays, one per operand,
-    and the result dtype as keyword `out`; f16 travels as float16 and bf16 as float32 that is
-    rounded to bf16 by the caller after every op. `exact` says that every conforming target gives
-    these very bits (DESIGN: Numerics), `fold` that the result is correctly rounded and does not
-    depend on the machine, so that the fold pass may evaluate it. `ulp` bounds the error of an op
-    that is not exact, for f32, and `ulp64` for f64: over the whole range, with correctly rounded
-    div and sqrt (ir.maths says what a target without them adds). Below 0 the bounds of lgamma are
-    relative to lgamma(|a|) and 1: near its zeros there only the absolute error is small.
+    and the result dtype as keyword `out`; f16 travels as float16, bf16 as float32 that is rounded
+    to bf16 by the caller after every op, and an 8-bit float as float32 too. `exact` says that every
+    conforming target gives these very bits (DESIGN: Numerics), `fold` that the result is correctly
+    rounded and does not depend on the machine, so that the fold pass may evaluate it. `ulp` bounds
+    the error of an op that is not exact, for f32, and `ulp64` for f64: over the whole range, with
+    correctly rounded div and sqrt (ir.maths says what a target without them adds). Below 0 the
+    bounds of lgamma are relative to lgamma(|a|) and 1: near its zeros there only the absolute error
+    is small.
     """
 
     name: str

@@ -6,7 +6,10 @@ from ..core import Op
 from ..dtypes import DType, element_of
 from .rewrite import Answer, Rewriter
 
-_FLOATS = {"f16": (11, 5), "bf16": (8, 8), "f32": (24, 8), "f64": (53, 11)}
+_FLOATS = {
+    **{"f8e4m3": (4, 4), "f8e5m2": (3, 5)},
+    **{"f16": (11, 5), "bf16": (8, 8), "f32": (24, 8), "f64": (53, 11)},
+}
 
 
 def holds(wide: DType, narrow: DType) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import float8
 from ..core import Kernel, Op, Value
 from ..dtypes import DTYPES, DType, VectorType
 from ..ops import ROWS
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from .rewrite import Rewriter
 
 FOLDED = frozenset(n for n, r in ROWS.items() if r.fold) | {"bitcast"}
-_NAN = {"f16": 0x7E00, "bf16": 0x7FC0, "f32": 0x7FC00000, "f64": 0x7FF8000000000000}
+_NAN = {name: row.nan for name, row in float8.FORMATS.items()}
+_NAN |= {"f16": 0x7E00, "bf16": 0x7FC0, "f32": 0x7FC00000, "f64": 0x7FF8000000000000}
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ def to_array(bits: int, dtype: DType) -> np.ndarray:
         return np.array([bool(bits)])
     if dtype.name == "bf16":
         return np.array([bits << 16], np.uint32).view(np.float32)
+    if not dtype.computes:
+        return float8.decode(np.array([bits], np.uint8), dtype.name)
     return np.array([bits], f"u{dtype.bytes}").view(dtype.storage)
 
 
@@ -103,5 +107,7 @@ def from_array(array: np.ndarray, dtype: DType) -> int:
         return _NAN[dtype.name]
     if dtype.name == "bf16":
         return int(round_bf16(array).view(np.uint32)[0]) >> 16
+    if not dtype.computes:
+        return int(float8.encode(array, dtype.name)[0])
     array = np.ascontiguousarray(array, dtype.storage)
     return int(array.view(f"u{dtype.bytes}")[0])

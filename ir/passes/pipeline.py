@@ -11,6 +11,7 @@ from .contract import Contract
 from .copies import PlainCopies
 from .dce import Dce
 from .debug import DropDebug
+from .float8 import Float8
 from .fragments import Fragments
 from .legalize import Legalize
 from .licm import Licm
@@ -54,8 +55,8 @@ def standard(
     fragments: Pass | None = Fragments(),  # noqa: B008 - frozen
     copies: Pass | None = PlainCopies(),  # noqa: B008 - frozen
 ) -> tuple[Pass, ...]:
-    """The passes for a target: drop debug ops, lower fragments and copies, check bounds on demand,
-    optimise, legalize, clean.
+    """The passes for a target: drop debug ops, lower fragments, copies and 8-bit floats, check
+    bounds on demand, optimise, legalize, clean.
 
     unroll, vectorize: None leaves the pass out; the target's compiler may do better.
     renumber: give values their canonical numbers, which an emitter does not need.
@@ -63,6 +64,7 @@ def standard(
     the emitter.
     """
     first: list[Pass] = [DropDebug(), *[step for step in (fragments, copies) if step is not None]]
+    first.append(Float8())
     if checks:
         first.append(Checks())
     steps = (unroll, Contract(), vectorize)

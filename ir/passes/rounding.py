@@ -178,6 +178,10 @@ class Wide:
     def _from_f64(self, v: Value, narrow: DType) -> Value:
         if narrow.name == "f16" and self.half_type:
             return self.cast(self.cast(v, f16), f32)
+        return self.round(self.odd_single(v), narrow)
+
+    def odd_single(self, v: Value) -> Value:
+        """An f64 as an f32 that rounds to fewer bits as the f64 itself does."""
         single = self.cast(v, f32)
         back = self.cast(single, f64)
         word = self.bits(single, u32)
@@ -190,4 +194,4 @@ class Wide:
         moved = self.select(
             away, self.e("add", word, self.k(1, word)), self.e("sub", word, self.k(1, word))
         )
-        return self.round(self.bits(self.select(fix, moved, word), f32), narrow)
+        return self.bits(self.select(fix, moved, word), f32)

@@ -34,6 +34,7 @@ SAMPLES = {
     "scalars": {"i64": {}},
     "nested": {"u32": {}},
     "tall": {"i32": {}},
+    "requantize": {"e4m3": {"S": "f8e5m2", "T": "f8e4m3"}, "e5m2": {"S": "f8e4m3", "T": "f8e5m2"}},
 }
 # Fixture name -> spec; a Vulkan device is opened with both software drivers listed.
 DEVICES = {

@@ -76,3 +76,21 @@ def nested(y: Write[u32], rows: i32, columns: i32):
 def tall(y: Write[i32], *, SUBGROUP: int = 8):
     """Sums over subgroups of a workgroup that is narrower than one."""
     y[local_linear_id()] = subgroup_add(local_id(0))
+
+
+@kernel(workgroup=lambda: (64, 1, 1), grid=lambda: (ceil_div(len(y), 64), 1, 1))
+def requantize(
+    x: Read[S], y: Write[T], z: Write[f32], unit: T, bias: slot[S], *, S: DType, T: DType
+):
+    """8-bit floats as elements, scalars, slots, in an array of the workgroup, and rounded to."""
+    tile = workgroup_array(S, 64)
+    i = global_id(0)
+    if i < len(x):
+        tile[local_id(0)] = x[i]
+    else:
+        tile[local_id(0)] = S(0)
+    barrier()
+    value = f32(tile[63 - local_id(0)])
+    if i < len(y):
+        y[i] = convert(value * f32(unit) + f32(bias), T, saturate=True)
+        z[i] = value

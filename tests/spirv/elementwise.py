@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gristmill.ir import float8
 from gristmill.ir.builder import Builder
 from gristmill.ir.core import Kernel, Param, Region
 from gristmill.ir.dtypes import (
-    DTYPES,
+    COMPUTED,
     Access,
     DType,
     MemType,
@@ -55,6 +56,8 @@ def samples(dtype: DType, count: int, rng: np.random.Generator) -> np.ndarray:
     if dtype.is_bool:
         return rng.integers(0, 2, count).astype(bool)
     bits = rng.integers(0, 256, (count, dtype.bytes), dtype=np.uint8).view(f"u{dtype.bytes}")[:, 0]
+    if not dtype.computes:
+        return bits
     if dtype.is_float:
         return _floats(dtype, bits.copy(), count, rng)
     values = bits.view(dtype.storage).copy()
@@ -96,7 +99,9 @@ def _floats(dtype: DType, bits: np.ndarray, count: int, rng: np.random.Generator
 
 
 def opened(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """The memory form as meanings take it: bf16 as float32."""
+    """The memory form as meanings take it: bf16 and 8-bit floats as float32."""
+    if not dtype.computes:
+        return float8.decode(array, dtype.name)
     if dtype.name == "bf16":
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array
@@ -104,6 +109,8 @@ def opened(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 def closed(array: np.ndarray, dtype: DType) -> np.ndarray:
     """The inverse of `opened`; rounds to bf16."""
+    if not dtype.computes:
+        return float8.encode(array, dtype.name)
     if dtype.name == "bf16":
         return (round_bf16(array).view(np.uint32) >> 16).astype(np.uint16)
     return array.astype(dtype.storage)
@@ -138,6 +145,6 @@ def worst(actual: np.ndarray, wanted: np.ndarray, dtype: DType) -> tuple[int, fl
     return at, float(gap[at])
 
 
-NUMBERS = [t for t in DTYPES.values() if not t.is_bool]
+NUMBERS = [t for t in COMPUTED.values() if not t.is_bool]
 INTS = [t for t in NUMBERS if t.is_int]
 FLOATS = [t for t in NUMBERS if t.is_float]

@@ -9,7 +9,7 @@ import pytest
 
 from elementwise import FLOATS, INTS, WORKGROUP, expected, one_op, samples, worst
 from gristmill.backends.spirv.emit import emit_lowered, validate
-from gristmill.ir.dtypes import DTYPES, DType, bool_, f32, i32, u32
+from gristmill.ir.dtypes import COMPUTED, DType, bool_, f32, i32, u32
 from gristmill.ir.ops import ROWS
 from gristmill.ir.ops import meaning as m
 from vulkan_driver import Driver
@@ -38,9 +38,9 @@ def cases() -> Iterator[Case]:
     for name in ("and", "or", "xor", "eq", "ne"):
         yield name, [bool_, bool_], bool_
     yield "not", [bool_], bool_
-    for t in DTYPES.values():
+    for t in COMPUTED.values():
         yield "select", [bool_, t, t], t
-        for u in DTYPES.values():
+        for u in COMPUTED.values():
             yield "convert", [t], u
 
 

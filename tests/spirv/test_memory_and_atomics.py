@@ -7,7 +7,7 @@ import pytest
 
 from elementwise import NUMBERS, samples
 from gristmill.ir.core import Kernel
-from gristmill.ir.dtypes import DTYPES
+from gristmill.ir.dtypes import COMPUTED, DTYPES
 from kernel_bodies import tree_sum
 from kernel_text import agree, disassembly, emitted, kernel
 from vulkan_driver import Driver
@@ -15,7 +15,7 @@ from vulkan_driver import Driver
 INTS = ("i32", "u32", "i64", "u64")
 
 
-@pytest.mark.parametrize("dtype", [str(t) for t in DTYPES.values()])
+@pytest.mark.parametrize("dtype", [str(t) for t in COMPUTED.values()])
 def test_copy_through_private_and_workgroup_arrays(
     driver: Driver, dtype: str, rng: np.random.Generator
 ) -> None:

@@ -12,6 +12,7 @@ from ...errors import ArgumentError
 
 CUDA, CUDA_MANAGED = 2, 13
 _KINDS = {"i": 0, "u": 1, "f": 2, "bf": 4, "bool": 6}
+_FLOAT8 = {"f8e4m3": 10, "f8e5m2": 12}
 _READ_ONLY = 1
 MAJOR = 1  # of the versions whose form is known
 PLAIN, USED_PLAIN = b"dltensor", b"used_dltensor"
@@ -112,8 +113,8 @@ _destroy = ctypes.PYFUNCTYPE(None, c_void_p)(_capsule_ends)
 
 def dtype_code(dtype: DType) -> tuple[int, int]:
     """DLPack's type code and bits."""
-    name = dtype.name.rstrip("0123456789")
-    return _KINDS[name], 8 if dtype.is_bool else dtype.bits
+    kind = _FLOAT8.get(dtype.name) or _KINDS[dtype.name.rstrip("0123456789")]
+    return kind, 8 if dtype.is_bool else dtype.bits
 
 
 def give(

@@ -22,6 +22,7 @@ _KEPT = 64  # encoded forms of a map
 _NAMES = {
     **{"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64"},
     **{"i32": "INT32", "u32": "UINT32", "i64": "INT64", "u64": "UINT64"},
+    **{"f8e4m3": "UINT8", "f8e5m2": "UINT8"},
     **{"i16": "UINT16", "u16": "UINT16", "i8": "UINT8", "u8": "UINT8", "bool": "UINT8"},
 }
 _SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
