@@ -20,7 +20,8 @@ _CORE = (
     "store/manifest.py",
 )
 _LOWERED = (*_CORE, "ir/passes/**/*.py", "ir/maths/**/*.py")
-_PTX = (*_LOWERED, "backends/llvm/**/*.py", "backends/ptx/**/*.py")
+_SIMT = (*_LOWERED, "backends/llvm/**/*.py", "backends/simt/**/*.py")
+_PTX = (*_SIMT, "backends/ptx/**/*.py")
 
 STAGES: dict[str, tuple[str, ...]] = {
     "trace": ("ir/*.py", "ir/ops/**/*.py", "ir/lang/**/*.py", "backends/trace.py"),

@@ -71,10 +71,12 @@ class Function:
             return ""
         return self.value(text)
 
-    def alloca(self, type_: str, align: int = 0) -> str:
-        """A stack slot, made once per call of the function."""
+    def alloca(self, type_: str, align: int = 0, pointer: str = "ptr") -> str:
+        """A stack slot, made once per call of the function. pointer: the type of its address."""
         name = f"%s{len(self._slots)}"
         tail = f", align {align}" if align else ""
+        if pointer != "ptr":
+            tail += pointer.replace("ptr", ",")
         self._slots.append(f"  {name} = alloca {type_}{tail}")
         return name
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ...ir.core import Op
 from ...ir.dtypes import i32
 from ..llvm.types import Ty
+from ..simt.memory import folded_place, place
 from .lowering import GLOBAL, SHARED, Lowering
-from .memory import folded_place, place
 
 
 def emit_copy(x: Lowering, op: Op) -> None:

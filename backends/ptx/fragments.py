@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from ...ir.core import Op
 from ...ir.dtypes import element_of, lanes_of
+from ..simt.memory import folded_place
 from .lowering import SHARED, Lowering
-from .memory import folded_place
 
 _WHOLE = {"i8": "s8", "u8": "u8"}
 

@@ -1,65 +1,46 @@
-"""The state that all parts of the emitter share while one kernel is written."""
+"""The state while a kernel is written for PTX, with what needs no module of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from ...ir.core import Kernel, Loc, Op, Value, const_value, walk
-from ...ir.dtypes import MemType, element_of
+from ...ir.core import Kernel, Op, Value
+from ...ir.dtypes import i32, u32
 from ...ir.extensions import TensorMap
 from ...ir.passes.affine import SUMS, AffineForms, Terms
 from ..llvm.text import Function
 from ..llvm.types import Ty
-from .arch import Arch
+from ..simt.lowering import GLOBAL, SHARED, LoweringError, Memory
+from ..simt.lowering import Lowering as SimtLowering
+from .arch import SUBGROUP, Arch
 from .arithmetic import PtxArithmetic
 from .effort import thorough
-from .flow import Flow
 
+__all__ = ["FLAT", "GLOBAL", "SHARED", "Lowering", "LoweringError", "Memory", "Place"]
 
-class LoweringError(Exception):
-    """A kernel that this backend cannot take: why, and where in the source."""
-
-    def __init__(self, message: str, loc: Loc | None) -> None:
-        super().__init__(message)
-        self.message, self.loc = message, loc
-
-
-GLOBAL, SHARED, FLAT = "ptr addrspace(1)", "ptr addrspace(3)", "ptr"
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Memory that ops refer to: its first element. space: the LLVM type of pointers to it.
-
-    constant: nothing writes it while the kernel runs.
-    """
-
-    type: MemType
-    pointer: str
-    space: str
-    constant: bool = False
-
+FLAT = "ptr"
 
 # Pointer to a memory, terms of an index, bytes of an element.
 Place = tuple[str, Terms, int]
 
+_AXES = "xyz"
+_LIMITS = (2**31 - 1, 65535, 65535)
+_EVERYONE = ("i32", "-1")
+_REDUX = {"add": "add", "and": "and", "or": "or", "xor": "xor"}
+_CLAMP = {"idx": SUBGROUP - 1, "down": SUBGROUP - 1, "bfly": SUBGROUP - 1, "up": 0}
 
-class Lowering:
-    """Kernel, architecture and the function being written, with what is defined in it.
 
-    A value is a list of LLVM values, one per component.
-    """
+class Lowering(SimtLowering):
+    """One kernel for one architecture; `target.PtxLowering` adds what other modules emit."""
+
+    lanes = SUBGROUP
+    scopes = {GLOBAL: 'syncscope("device")', SHARED: 'syncscope("block")'}  # noqa: RUF012
+    private = FLAT
 
     def __init__(self, kernel: Kernel, arch: Arch, f: Function) -> None:
-        self.kernel, self.arch, self.f = kernel, arch, f
-        self.arith = PtxArithmetic(f, arch, kernel.fast)
-        self.index = Ty(kernel.index)
-        self.flow = Flow()
-        self.values: dict[int, list[str]] = {}
-        self.memory: dict[int, Memory] = {}
-        self.counts: dict[int, str] = {}
-        self.defs: dict[int, Op] = {v.id: op for op in walk(kernel.body) for v in op.results}
+        super().__init__(kernel, f, PtxArithmetic(f, arch, kernel.fast))
+        self.arch = arch
         self.thorough = thorough(kernel)
         # Addresses at hand, each with the constant of its index.
         self.addresses: dict[Place, tuple[str, int]] = {}
@@ -67,48 +48,62 @@ class Lowering:
         for op in self.defs.values():
             if op.name in SUMS:
                 self.sums.define(op)
-        self.group: list[str] = ["0", "0", "0"]  # ids of the workgroup, in the index type
-        self.grid: list[str] = ["1", "1", "1"]  # the true grid as i32
-        self.fault: tuple[str, str] = ("null", "0")  # bitmap, first bit as i32
-        self.grid_counter = "null"  # the word that barriers of the grid count in
+        self.launched: list[str] = []  # workgroups along x and y
         self.maps: dict[TensorMap, str] = {}
         self.warp = "0"  # number of the subgroup as i32, if the kernel has roles
 
-    def fail(self, op: Op, message: str) -> LoweringError:
-        return LoweringError(message, op.loc)
-
-    def parts(self, value: Value) -> list[str]:
-        """The components of a value."""
-        return self.values[value.id]
-
-    def scalar(self, value: Value) -> str:
-        (part,) = self.values[value.id]
-        return part
-
-    def set(self, value: Value, parts: Sequence[str]) -> None:
-        self.values[value.id] = list(parts)
-
-    def type_of(self, value: Value) -> Ty:
-        """The LLVM type of a component."""
-        return Ty(element_of(value.type))
-
-    def constant(self, value: Value) -> int | None:
-        """The value of an integer constant; None for anything else."""
-        op = self.defs.get(value.id)
-        if op is not None and op.name == "splat":
-            op = self.defs.get(op.operands[0].id)
-        if op is None or op.name != "const" or element_of(op.result.type).is_float:
-            return None
-        return int(const_value(op))
-
-    def special(self, register: str, low: int, high: int) -> str:
+    def register(self, name: str, low: int, high: int) -> str:
         """A special register, known to be in low .. high-1."""
-        name = f"llvm.nvvm.read.ptx.sreg.{register}"
-        self.f.declarations[name] = f"declare i32 @{name}()"
-        return self.f.value(f"call range(i32 {low}, {high}) i32 @{name}()")
+        return self.ranged(f"llvm.nvvm.read.ptx.sreg.{name}", low, high)
 
-    def as_index(self, word: str) -> str:
-        """A u32 as the index type."""
-        if self.index.dtype.bits == 32:
-            return word
-        return self.f.value(f"zext i32 {word} to i64")
+    def local_word(self, d: int) -> str:
+        return self.register(f"tid.{_AXES[d]}", 0, self.kernel.workgroup[d])
+
+    def group_word(self, d: int) -> str:
+        return self.register(f"ctaid.{_AXES[d]}", 0, _LIMITS[d])
+
+    def row(self) -> str:
+        self.launched = [self.register(f"nctaid.{_AXES[d]}", 1, _LIMITS[d] + 1) for d in (0, 1)]
+        return self.launched[0]
+
+    def folded(self) -> str:
+        """The launched counts are not those of the true grid."""
+        f, pairs = self.f, zip(self.launched, self.grid[:2], strict=True)
+        differ = [f.value(f"icmp ne i32 {a}, {b}") for a, b in pairs]
+        return f.value(f"or i1 {differ[0]}, {differ[1]}")
+
+    def barrier(self, op: Op | None = None) -> None:
+        self.f.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", ("i32", "0"))
+
+    def vote(self, kind: str, condition: str) -> str:
+        result = "i32" if kind == "ballot" else "i1"
+        return self.f.call(f"llvm.nvvm.vote.{kind}.sync", result, _EVERYONE, ("i1", condition))
+
+    def move(self, mode: str, word: str, operand: str) -> str:
+        arguments = ("i32", word), ("i32", operand), ("i32", str(_CLAMP[mode]))
+        return self.f.call(f"llvm.nvvm.shfl.sync.{mode}.i32", "i32", _EVERYONE, *arguments)
+
+    def reduce(self, op: Op, part: str, t: Ty) -> str | None:
+        """One instruction for integers of up to 32 bits, where the architecture has it."""
+        kind = str(op.attr("kind"))
+        if not (t.dtype.is_int and t.dtype.bits <= 32 and self.arch.redux and kind != "mul"):
+            return None
+        wide = i32 if t.dtype.is_signed else u32
+        word = self.arith.converter.convert(part, t, wide)
+        name = _REDUX.get(kind) or (kind if t.dtype.is_signed else f"u{kind}")
+        total = self.f.call(f"llvm.nvvm.redux.sync.{name}", "i32", ("i32", word), _EVERYONE)
+        return self.arith.converter.convert(total, Ty(wide), t.dtype)
+
+    def address(self, memory: Memory, index: Value, count: int, certain: bool) -> str:
+        if self.thorough:
+            return super().address(memory, index, count, certain)
+        from .addresses import address
+
+        return address(self, memory, index, memory.type.element.bytes * count, certain)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Addresses from within a region are not at hand behind it."""
+        outside = dict(self.addresses)
+        yield
+        self.addresses = outside

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ...ir.core import Op, Value
 from ...ir.dtypes import i32
 from ...ir.extensions import map_of
+from ..simt.memory import place
 from .lowering import FLAT, GLOBAL, SHARED, Lowering
-from .memory import place
 
 CLUSTER = "ptr addrspace(7)"
 _NO_MASK, _NO_HINT = ("i16", "0"), ("i64", "0")

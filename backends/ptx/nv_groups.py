@@ -1,4 +1,4 @@
-"""Barriers of a grid, of clusters and of some subgroups; roles; registers; dependent launches."""
+"""Barriers of clusters and of some subgroups; roles; registers; dependent launches."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from ...ir.core import Kernel, Op, walk
 from ...ir.dtypes import i32
-from .ids import linear_id
-from .lowering import GLOBAL, Lowering
+from ..simt.grid import emit_grid_barrier
+from ..simt.ids import linear_id
+from .lowering import Lowering
 
 _REGISTERS = 65536  # of a multiprocessor
 _MOST = 255  # of a thread
@@ -52,41 +53,10 @@ def emit_set_max_registers(x: Lowering, op: Op) -> None:
     x.f.call(f"llvm.nvvm.setmaxnreg.{word}.sync.aligned.u32", "void", ("i32", str(count)))
 
 
-def emit_grid_barrier(x: Lowering, op: Op) -> None:
-    """One counter for all barriers of all launches, one after the other. The first workgroup adds
-    2**31 less than the number of the others, each of those adds one: together that turns the
-    highest bit, which all wait for, and leaves the rest as it was."""
-    f, (gx, gy, gz) = x.f, x.grid
-    every = "llvm.nvvm.barrier.cta.sync.aligned.all"
-    f.call(every, "void", ("i32", "0"))
-    one, again, over, done = (f.label(w) for w in ("arrive", "await", "over", "together"))
-    f.branch_if(f.value(f"icmp eq i32 {linear_id(x)}, 0"), one, done)
-    f.block(one)
-    where = "0"
-    for axis, most in zip("xyz", (2**31 - 1, 65535, 65535), strict=True):
-        where = f.value(f"or i32 {where}, {x.special(f'ctaid.{axis}', 0, most)}")
-    total = f.value(f"mul i32 {f.value(f'mul i32 {gx}, {gy}')}, {gz}")
-    rest = f.value(f"sub i32 {-(2**31) + 1}, {total}")
-    first = f.value(f"icmp eq i32 {where}, 0")
-    added = f.value(f"select i1 {first}, i32 {rest}, i32 1")
-    f.do('fence syncscope("device") acq_rel')
-    counter = f"{GLOBAL} {x.grid_counter}"
-    before = f.value(f'atomicrmw add {counter}, i32 {added} syncscope("device") monotonic')
-    f.block(again)
-    now = f.value(f'load atomic i32, {counter} syncscope("device") monotonic, align 4')
-    turned = f.value(f"icmp slt i32 {f.value(f'xor i32 {before}, {now}')}, 0")
-    f.branch_if(turned, over, again)
-    f.block(over)
-    f.do('fence syncscope("device") acq_rel')
-    f.branch(done)
-    f.block(done)
-    f.call(every, "void", ("i32", "0"))
-
-
 def emit_cluster_rank(x: Lowering, op: Op) -> None:
     from ...ir.extensions import cluster
 
-    x.set(op.result, [x.as_index(x.special("cluster.ctarank", 0, cluster(x.kernel)))])
+    x.set(op.result, [x.as_index(x.register("cluster.ctarank", 0, cluster(x.kernel)))])
 
 
 def _calls(*names: str) -> Callable[[Lowering, Op], None]:

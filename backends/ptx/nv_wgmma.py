@@ -16,8 +16,8 @@ from collections.abc import Callable
 from ...ir.core import Op, Value
 from ...ir.dtypes import element_of
 from ...ir.ops.nv import STEP_BYTES
+from ..simt.memory import place
 from .lowering import SHARED, Lowering
-from .memory import place
 
 _SWIZZLE_128 = 1 << 62
 _NAMES = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "i8": "s8", "u8": "u8"}

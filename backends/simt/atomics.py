@@ -1,9 +1,7 @@
 """Atomics, faults, fences and barriers.
 
-Atomics are relaxed, of device scope on buffers and of workgroup scope on workgroup arrays. The
-hardware adds floats itself (its sum on a buffer takes f32 denormals for zero, which only the order
-of the additions, which is open, could tell apart); their minimum and maximum are loops around a
-compare-and-swap, which LLVM writes.
+Atomics are relaxed, of device scope on buffers and of workgroup scope on workgroup arrays. What the
+hardware does not update itself becomes a loop around a compare-and-swap, which LLVM writes.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from ..llvm.types import Ty
 from .lowering import GLOBAL, SHARED, Lowering
 from .memory import place
 
-_SCOPES = {GLOBAL: 'syncscope("device")', SHARED: 'syncscope("block")'}
 _WHOLE = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exchange": "xchg"}
 _FLOAT = {"add": "fadd", "min": "fmin", "max": "fmax", "exchange": "xchg"}
 
@@ -21,7 +18,7 @@ _FLOAT = {"add": "fadd", "min": "fmin", "max": "fmax", "exchange": "xchg"}
 def emit_atomic(x: Lowering, op: Op) -> None:
     """`atomic` and `compare_exchange`: define the old values."""
     memory = x.memory[op.operands[0].id]
-    scope = _SCOPES[memory.space]
+    scope = x.scopes[memory.space]
     pointer = place(x, memory, op.operands[1])
     t = Ty(memory.type.element)
     given = [x.scalar(v) for v in op.operands[2:]]
@@ -36,7 +33,7 @@ def emit_atomic(x: Lowering, op: Op) -> None:
     else:
         word = _WHOLE[kind]
     update = f"atomicrmw {word} {memory.space} {pointer}, {t.text} {given[0]} {scope} monotonic"
-    x.set(op.result, [x.f.value(update)])
+    x.set(op.result, [x.f.value(update + x.atomic_note(memory, word, t))])
 
 
 def _compare_exchange(x: Lowering, t: Ty, pointer: str, given: list[str], scope: str) -> str:
@@ -62,7 +59,7 @@ def emit_assert(x: Lowering, op: Op) -> None:
     word = f.value(f"zext i32 {f.value(f'lshr i32 {bit}, 5')} to i64")
     pointer = f.value(f"getelementptr i32, {GLOBAL} {bitmap}, i64 {word}")
     mask = f.value(f"shl i32 1, {f.value(f'and i32 {bit}, 31')}")
-    f.value(f"atomicrmw or {GLOBAL} {pointer}, i32 {mask} {_SCOPES[GLOBAL]} monotonic")
+    f.value(f"atomicrmw or {GLOBAL} {pointer}, i32 {mask} {x.scopes[GLOBAL]} monotonic")
     f.branch(fine)
     f.block(fine)
 
@@ -70,7 +67,7 @@ def emit_assert(x: Lowering, op: Op) -> None:
 def emit_sync(x: Lowering, op: Op) -> None:
     """A barrier orders all memory among the invocations of the workgroup; a fence as it says."""
     if op.name == "barrier":
-        x.f.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", ("i32", "0"))
+        x.barrier(op)
         return
-    scope = {"workgroup": "block", "device": "device"}[str(op.attr("scope"))]
-    x.f.do(f'fence syncscope("{scope}") {op.attr("order")}')
+    scope = x.scopes[{"workgroup": SHARED, "device": GLOBAL}[str(op.attr("scope"))]]
+    x.f.do(f"fence {scope} {op.attr('order')}")

@@ -9,25 +9,28 @@ from __future__ import annotations
 from ...ir.core import Op, Value
 from ...ir.dtypes import MemType, Space, bool_, lanes_of, u8
 from ..llvm.types import Ty, memory_type
-from .addresses import address
-from .lowering import FLAT, Lowering, Memory
-
-_WIDEST = 16
+from .lowering import Lowering, Memory
 
 
 def place(x: Lowering, memory: Memory, index: Value, count: int = 1, certain: bool = True) -> str:
     """The address of memory[index * count]. certain: an access there follows."""
-    element = memory_type(memory.type.element)
     known = x.constant(index)
     if known is not None:
-        at = str(known * count)
-    elif not x.thorough:
-        return address(x, memory, index, memory.type.element.bytes * count, certain)
-    else:
-        at = index64(x, index)
-        if count > 1:
-            at = x.f.value(f"mul nuw nsw i64 {at}, {count}")
-    return x.f.value(f"getelementptr inbounds {element}, {memory.space} {memory.pointer}, i64 {at}")
+        return _element(x, memory, str(known * count))
+    return x.address(memory, index, count, certain)
+
+
+def plain_address(x: Lowering, memory: Memory, index: Value, count: int) -> str:
+    """The address of memory[index * count], for LLVM to simplify."""
+    at = index64(x, index)
+    if count > 1:
+        at = x.f.value(f"mul nuw nsw i64 {at}, {count}")
+    return _element(x, memory, at)
+
+
+def _element(x: Lowering, memory: Memory, at: str) -> str:
+    kind = memory_type(memory.type.element)
+    return x.f.value(f"getelementptr inbounds {kind}, {memory.space} {memory.pointer}, i64 {at}")
 
 
 def folded_place(x: Lowering, memory: Memory, index: Value) -> str:
@@ -93,8 +96,8 @@ def index64(x: Lowering, index: Value) -> str:
     return x.f.value(f"{word} {t.text} {text} to i64")
 
 
-def _align(memory: Memory, count: int) -> int:
-    return min(memory.type.element.bytes * count, _WIDEST)
+def _align(x: Lowering, memory: Memory, count: int) -> int:
+    return min(memory.type.element.bytes * count, x.widest)
 
 
 def emit_load(x: Lowering, op: Op) -> None:
@@ -104,8 +107,9 @@ def emit_load(x: Lowering, op: Op) -> None:
     pointer = place(x, memory, op.operands[1], count)
     element = memory_type(memory.type.element)
     kind = element if count == 1 else f"<{count} x {element}>"
-    tail = ", !invariant.load !0" if memory.constant else ""
-    whole = f.value(f"load {kind}, {memory.space} {pointer}, align {_align(memory, count)}{tail}")
+    note = ", !invariant.load !0" if memory.constant else ""
+    align = _align(x, memory, count)
+    whole = f.value(f"load {kind}, {memory.space} {pointer}, align {align}{note}")
     parts = [whole]
     if count > 1:
         parts = [f.value(f"extractelement {kind} {whole}, i64 {n}") for n in range(count)]
@@ -128,7 +132,7 @@ def emit_store(x: Lowering, op: Op) -> None:
         kind, whole = f"<{count} x {element}>", "poison"
         for n, part in enumerate(parts):
             whole = f.value(f"insertelement {kind} {whole}, {element} {part}, i64 {n}")
-    f.do(f"store {kind} {whole}, {memory.space} {pointer}, align {_align(memory, count)}")
+    f.do(f"store {kind} {whole}, {memory.space} {pointer}, align {_align(x, memory, count)}")
 
 
 def emit_alloc(x: Lowering, op: Op) -> None:
@@ -139,10 +143,12 @@ def emit_alloc(x: Lowering, op: Op) -> None:
         return
     assert memory.count is not None
     kind = f"[{memory.count} x {memory_type(memory.element)}]"
-    pointer = x.f.alloca(kind, _WIDEST)
+    space = x.private
+    pointer = x.f.alloca(kind, x.widest, space)
     size = memory.count * memory.element.bytes
-    x.memory[op.result.id] = Memory(memory, pointer, FLAT)
+    x.memory[op.result.id] = Memory(memory, pointer, space)
+    number = space.removeprefix("ptr addrspace(").rstrip(")") if space != "ptr" else "0"
     x.f.call(
-        "llvm.memset.p0.i64", "void",
-        (FLAT, pointer), ("i8", "0"), ("i64", str(size)), ("i1", "false"),
+        f"llvm.memset.p{number}.i64", "void",
+        (space, pointer), ("i8", "0"), ("i64", str(size)), ("i1", "false"),
     )  # fmt: skip

@@ -1,18 +1,15 @@
 """Ids of groups and invocations, and grids that a launch had to fold.
 
 A grid beyond the hardware's limits is launched as (min(total, 65535), rest, 1) groups. The kernel
-compares the launched counts with the true grid of its parameters; where they differ it decodes the
-linear number of its group, and the surplus groups leave at once, as whole groups.
+finds that out from the true grid of its parameters, decodes the linear number of its group then,
+and the surplus groups leave at once, as whole groups.
 """
 
 from __future__ import annotations
 
 from ...ir.core import Op, walk
-from .arch import SUBGROUP
 from .lowering import Lowering
 
-_AXES = "xyz"
-_LIMITS = (2**31 - 1, 65535, 65535)
 _GROUP_IDS = ("group_id", "global_id")
 
 
@@ -20,14 +17,14 @@ def place_group(x: Lowering) -> None:
     """Leave surplus groups; define the group's ids."""
     f, (gx, gy, gz) = x.f, x.grid
     used = {_dim(op) for op in walk(x.kernel.body) if op.name in _GROUP_IDS}
-    launched = [x.special(f"nctaid.{_AXES[d]}", 1, _LIMITS[d] + 1) for d in (0, 1)]
-    raw = {d: x.special(f"ctaid.{_AXES[d]}", 0, _LIMITS[d]) for d in sorted(used | {0, 1})}
-    differ = [f.value(f"icmp ne i32 {a}, {b}") for a, b in zip(launched, (gx, gy), strict=True)]
+    row = x.row()
+    raw = {d: x.group_word(d) for d in sorted(used | {0, 1})}
+    is_folded = x.folded()
     folded, surplus, inside, go = (f.label(w) for w in ("folded", "surplus", "inside", "go"))
     before = f.current
-    f.branch_if(f.value(f"or i1 {differ[0]}, {differ[1]}"), folded, go)
+    f.branch_if(is_folded, folded, go)
     f.block(folded)
-    linear = f.value(f"add i32 {raw[0]}, {f.value(f'mul i32 {raw[1]}, {launched[0]}')}")
+    linear = f.value(f"add i32 {raw[0]}, {f.value(f'mul i32 {raw[1]}, {row}')}")
     total = f.value(f"mul i32 {f.value(f'mul i32 {gx}, {gy}')}, {gz}")
     f.branch_if(f.value(f"icmp uge i32 {linear}, {total}"), surplus, inside)
     f.block(surplus)
@@ -82,7 +79,8 @@ def _id(x: Lowering, op: Op) -> str:
         case "num_subgroups":
             return str(-(-x.kernel.workgroup_count // _subgroup(x, op)))
         case "subgroup_id":
-            return x.as_index(f.value(f"udiv i32 {linear_id(x)}, {_subgroup(x, op)}"))
+            _subgroup(x, op)
+            return x.as_index(x.subgroup_number())
         case "subgroup_lane":
             return x.as_index(f.value(f"urem i32 {linear_id(x)}, {_subgroup(x, op)}"))
     raise x.fail(op, f"op {op.name} has no code here")
@@ -90,7 +88,7 @@ def _id(x: Lowering, op: Op) -> str:
 
 def _subgroup(x: Lowering, op: Op) -> int:
     if x.kernel.subgroup is None:
-        message = f"{op.name} needs a subgroup size: give the kernel SUBGROUP = {SUBGROUP}"
+        message = f"{op.name} needs a subgroup size: give the kernel SUBGROUP = {x.lanes}"
         raise x.fail(op, message)
     return x.kernel.subgroup
 
@@ -105,7 +103,7 @@ def _count(x: Lowering, op: Op) -> str:
 def _local(x: Lowering, d: int) -> str:
     """local_id along `d` as i32."""
     size = x.kernel.workgroup[d]
-    return "0" if size == 1 else x.special(f"tid.{_AXES[d]}", 0, size)
+    return "0" if size == 1 else x.local_word(d)
 
 
 def linear_id(x: Lowering) -> str:
@@ -122,4 +120,4 @@ def linear_id(x: Lowering) -> str:
 
 def lane(x: Lowering) -> str:
     """The lane within the hardware's subgroup, as i32."""
-    return x.f.value(f"and i32 {linear_id(x)}, {SUBGROUP - 1}")
+    return x.f.value(f"and i32 {linear_id(x)}, {x.lanes - 1}")

@@ -1,4 +1,4 @@
-"""Subgroup operations of 32 lanes, all of which take part: the language guarantees it.
+"""Subgroup operations, in which all lanes take part: the language guarantees it.
 
 Values travel in 32-bit words: 64-bit ones as two, narrower ones widened.
 """
@@ -8,21 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.core import Op
-from ...ir.dtypes import DType, element_of, i32, u32
+from ...ir.dtypes import DType, element_of, i32
 from ..llvm.types import Ty
-from .arch import SUBGROUP
 from .ids import lane
 from .lowering import Lowering
-
-_EVERYONE = ("i32", "-1")
-_CLAMP = {"idx": SUBGROUP - 1, "down": SUBGROUP - 1, "bfly": SUBGROUP - 1, "up": 0}
-_REDUX = {"add": "add", "and": "and", "or": "or", "xor": "xor"}
 
 
 def emit_subgroup(x: Lowering, op: Op) -> None:
     """Define the result of a subgroup op."""
-    if x.kernel.subgroup != SUBGROUP:
-        message = f"a subgroup has {SUBGROUP} invocations here: give the kernel SUBGROUP = 32"
+    if x.kernel.subgroup != x.lanes:
+        message = f"a subgroup has {x.lanes} invocations here: give the kernel SUBGROUP = {x.lanes}"
         raise x.fail(op, f"{message} (it has {x.kernel.subgroup})")
     match op.name.removeprefix("subgroup_"):
         case "reduce":
@@ -30,20 +25,15 @@ def emit_subgroup(x: Lowering, op: Op) -> None:
         case "scan":
             _each(x, op, _scan)
         case "ballot":
-            votes = _vote(x, op, "ballot", "i32")
-            wide = element_of(op.result.type).bits == 64
+            votes = x.vote("ballot", x.scalar(op.operands[0]))
+            wide = element_of(op.result.type).bits > x.lanes
             x.set(op.result, [x.f.value(f"zext i32 {votes} to i64") if wide else votes])
         case "any" | "all" as kind:
-            x.set(op.result, [_vote(x, op, kind, "i1")])
+            x.set(op.result, [x.vote(kind, x.scalar(op.operands[0]))])
         case "elect":
             x.set(op.result, [x.f.value(f"icmp eq i32 {lane(x)}, 0")])
         case _:
             _shuffle(x, op)
-
-
-def _vote(x: Lowering, op: Op, kind: str, result: str) -> str:
-    vote = ("i1", x.scalar(op.operands[0]))
-    return x.f.call(f"llvm.nvvm.vote.{kind}.sync", result, _EVERYONE, vote)
 
 
 def _each(x: Lowering, op: Op, one: Callable[[Lowering, Op, str, Ty], str]) -> None:
@@ -52,14 +42,13 @@ def _each(x: Lowering, op: Op, one: Callable[[Lowering, Op, str, Ty], str]) -> N
 
 
 def move(x: Lowering, mode: str, part: str, t: Ty, operand: str) -> str:
-    """A value as another lane has it. mode: idx, up, down or bfly of `shfl`."""
-    f = x.f
+    """A value as another lane has it (`Lowering.move`)."""
+    return by_words(x, part, t, lambda word: x.move(mode, word, operand))
 
-    def word(value: str) -> str:
-        arguments = ("i32", value), ("i32", operand), ("i32", str(_CLAMP[mode]))
-        return f.call(f"llvm.nvvm.shfl.sync.{mode}.i32", "i32", _EVERYONE, *arguments)
 
-    bits = t.dtype.bits
+def by_words(x: Lowering, part: str, t: Ty, word: Callable[[str], str]) -> str:
+    """What becomes of a value whose 32-bit words `word` moves among the lanes."""
+    f, bits = x.f, t.dtype.bits
     if t.dtype.is_bool:
         moved = word(f.value(f"zext i1 {part} to i32"))
         return f.value(f"icmp ne i32 {moved}, 0")
@@ -80,15 +69,11 @@ def move(x: Lowering, mode: str, part: str, t: Ty, operand: str) -> str:
 
 
 def _reduce(x: Lowering, op: Op, part: str, t: Ty) -> str:
-    """One instruction for integers, a butterfly for others: each lane ends with the same bits."""
-    kind = str(op.attr("kind"))
-    if t.dtype.is_int and t.dtype.bits <= 32 and x.arch.redux and kind != "mul":
-        wide = i32 if t.dtype.is_signed else u32
-        word = x.arith.converter.convert(part, t, wide)
-        name = _REDUX.get(kind) or (kind if t.dtype.is_signed else f"u{kind}")
-        total = x.f.call(f"llvm.nvvm.redux.sync.{name}", "i32", ("i32", word), _EVERYONE)
-        return x.arith.converter.convert(total, Ty(wide), t.dtype)
-    step = SUBGROUP // 2
+    """The target's own way, or a butterfly: each lane ends with the same bits."""
+    total = x.reduce(op, part, t)
+    if total is not None:
+        return total
+    kind, step = str(op.attr("kind")), x.lanes // 2
     while step:
         other = move(x, "bfly", part, t, str(step))
         part = x.arith.op(kind, t, [part, other], t.dtype)
@@ -98,9 +83,12 @@ def _reduce(x: Lowering, op: Op, part: str, t: Ty) -> str:
 
 def _scan(x: Lowering, op: Op, part: str, t: Ty) -> str:
     """Hillis and Steele: lane i takes in what lane i - n has gathered, for n = 1, 2, 4, ..."""
+    done = x.scan(op, part, t)
+    if done is not None:
+        return done
     f, kind, own = x.f, str(op.attr("kind")), lane(x)
     step = 1
-    while step < SUBGROUP:
+    while step < x.lanes:
         other = move(x, "up", part, t, str(step))
         joined = x.arith.op(kind, t, [other, part], t.dtype)
         inside = f.value(f"icmp uge i32 {own}, {step}")
@@ -134,15 +122,16 @@ def _shuffle(x: Lowering, op: Op) -> None:
 
 
 def _source(x: Lowering, op: Op, known: int | None) -> tuple[str, str]:
-    """Mode and lane operand of `shfl`, which reads both modulo the size."""
+    """Mode and operand of `Lowering.move`; a lane is read modulo the size."""
     f, name = x.f, op.name.removeprefix("subgroup_")
     relative = {"shuffle_up": "up", "shuffle_down": "down"}.get(name)
-    if known is not None and (relative is None or 0 <= known < SUBGROUP):
-        return relative or ("bfly" if name == "shuffle_xor" else "idx"), str(known % SUBGROUP)
+    if known is not None and (relative is None or 0 <= known < x.lanes):
+        return relative or ("bfly" if name == "shuffle_xor" else "idx"), str(known % x.lanes)
     dtype = element_of(op.operands[1].type)
     if relative is None:
         lanes = x.arith.converter.convert(x.scalar(op.operands[1]), Ty(dtype), i32)
-        return "bfly" if name == "shuffle_xor" else "idx", f.value(f"and i32 {lanes}, 31")
+        lanes = f.value(f"and i32 {lanes}, {x.lanes - 1}")
+        return "bfly" if name == "shuffle_xor" else "idx", lanes
     # Any distance: a lane outside, on either side, stands for the own one.
     wide, own = Ty(dtype).text, lane(x)
     distance = x.scalar(op.operands[1])
@@ -151,6 +140,6 @@ def _source(x: Lowering, op: Op, known: int | None) -> tuple[str, str]:
         distance = f.value(f"{word} {wide} {distance} to i64")
     start = f.value(f"zext i32 {own} to i64")
     there = f.value(f"{'sub' if relative == 'up' else 'add'} i64 {start}, {distance}")
-    inside = f.value(f"icmp ult i64 {there}, {SUBGROUP}")
+    inside = f.value(f"icmp ult i64 {there}, {x.lanes}")
     lanes = f.value(f"trunc i64 {there} to i32")
     return "idx", f.value(f"select i1 {inside}, i32 {lanes}, i32 {own}")

@@ -8,21 +8,20 @@ from ...ir.ops import ROWS, Effect
 from ..llvm.arithmetic import ELEMENTWISE, UnsupportedOpError
 from ..llvm.parts import REARRANGE, bitcast_parts, rearrange
 from ..llvm.types import Ty, constant
-from . import atomics, control, copies, fast, fragments, memory, nv, subgroup
+from . import atomics, control, memory, subgroup
 from .ids import emit_id
 from .lowering import Lowering
 
 
 def emit_region(x: Lowering, region: Region) -> None:
     """Emit the ops of a region; its terminator leaves the current block."""
-    outside = dict(x.addresses)
-    for op in region.ops[:-1]:
-        if not x.f.open:
-            break  # control has left: what follows is dead
-        emit_op(x, op)
-    if x.f.open:
-        control.emit_terminator(x, region.terminator)
-    x.addresses = outside
+    with x.scope():
+        for op in region.ops[:-1]:
+            if not x.f.open:
+                break  # control has left: what follows is dead
+            emit_op(x, op)
+        if x.f.open:
+            control.emit_terminator(x, region.terminator)
 
 
 def emit_op(x: Lowering, op: Op) -> None:
@@ -33,8 +32,8 @@ def emit_op(x: Lowering, op: Op) -> None:
         assert isinstance(dtype, DType)
         assert isinstance(bits, int)
         x.set(op.result, [constant(bits, dtype)])
-    elif fast.takes(x, op):
-        fast.emit(x, op)
+    elif x.special(op):
+        pass
     elif name in ELEMENTWISE:
         _elementwise(x, op)
     elif name in REARRANGE:
@@ -46,10 +45,6 @@ def emit_op(x: Lowering, op: Op) -> None:
 
 
 def _other(x: Lowering, op: Op) -> None:
-    special = fragments.EMIT.get(op.name) or copies.EMIT.get(op.name) or nv.EMIT.get(op.name)
-    if special is not None:
-        special(x, op)
-        return
     match ROWS[op.name].effect:
         case Effect.READ:
             memory.emit_load(x, op)

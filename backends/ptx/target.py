@@ -1,0 +1,22 @@
+"""All that PTX supplies to the shared emitter: `lowering`, and the ops that are NVIDIA's own."""
+
+from __future__ import annotations
+
+from ...ir.core import Op
+from . import copies, fast, fragments, nv
+from .lowering import Lowering
+
+_EMIT = {**fragments.EMIT, **copies.EMIT, **nv.EMIT}
+
+
+class PtxLowering(Lowering):
+    """The emitter of one kernel for PTX."""
+
+    def special(self, op: Op) -> bool:
+        if fast.takes(self, op):
+            fast.emit(self, op)
+        elif op.name in _EMIT:
+            _EMIT[op.name](self, op)
+        else:
+            return False
+        return True

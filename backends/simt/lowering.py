@@ -1,0 +1,175 @@
+"""The state that all parts of an emitter share while one kernel is written, and its hooks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ...ir.core import Kernel, Loc, Op, Value, const_value, walk
+from ...ir.dtypes import MemType, element_of
+from ..llvm.arithmetic import Arithmetic
+from ..llvm.text import Function
+from ..llvm.types import Ty
+from .flow import Flow
+
+# Pointers to buffers and to workgroup arrays, on every target.
+GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
+
+
+class LoweringError(Exception):
+    """A kernel that a backend cannot take: why, and where in the source."""
+
+    def __init__(self, message: str, loc: Loc | None) -> None:
+        super().__init__(message)
+        self.message, self.loc = message, loc
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory that ops refer to: its first element. space: the LLVM type of pointers to it.
+
+    constant: nothing writes it while the kernel runs.
+    """
+
+    type: MemType
+    pointer: str
+    space: str
+    constant: bool = False
+
+
+class Lowering(ABC):
+    """Kernel and the function being written, with what is defined in it.
+
+    A value is a list of LLVM values, one per component. lanes: invocations of the hardware's
+    subgroups. scopes: the synchronisation scope of relaxed atomics, by the pointer's type: the
+    device for buffers, the workgroup for its arrays. private: the type of pointers to private
+    arrays. widest: bytes of the widest access.
+    """
+
+    lanes: int
+    scopes: dict[str, str]
+    private: str
+    widest = 16
+
+    def __init__(self, kernel: Kernel, f: Function, arith: Arithmetic) -> None:
+        self.kernel, self.f, self.arith = kernel, f, arith
+        self.index = Ty(kernel.index)
+        self.flow = Flow()
+        self.values: dict[int, list[str]] = {}
+        self.memory: dict[int, Memory] = {}
+        self.counts: dict[int, str] = {}
+        self.defs: dict[int, Op] = {v.id: op for op in walk(kernel.body) for v in op.results}
+        self.group: list[str] = ["0", "0", "0"]  # ids of the workgroup, in the index type
+        self.grid: list[str] = ["1", "1", "1"]  # the true grid as i32
+        self.fault: tuple[str, str] = ("null", "0")  # bitmap, first bit as i32
+        self.grid_counter = "null"  # the word that barriers of the grid count in
+
+    # What a target supplies.
+
+    @abstractmethod
+    def local_word(self, d: int) -> str:
+        """The id of the invocation in its workgroup along `d`, as i32."""
+
+    @abstractmethod
+    def group_word(self, d: int) -> str:
+        """The launched id of the workgroup along `d`, as i32."""
+
+    @abstractmethod
+    def row(self) -> str:
+        """Workgroups of a row of a folded launch, as i32 (`ids`). Asked for before all ids."""
+
+    @abstractmethod
+    def folded(self) -> str:
+        """Whether the launch was folded, as i1. Asked for after the ids."""
+
+    @abstractmethod
+    def barrier(self, op: Op | None = None) -> None:
+        """Wait for all invocations of the workgroup; orders their memory. op: the op that asks."""
+
+    @abstractmethod
+    def vote(self, kind: str, condition: str) -> str:
+        """`any` or `all` of the subgroup as i1, or `ballot` as an integer of `lanes` bits."""
+
+    @abstractmethod
+    def move(self, mode: str, word: str, operand: str) -> str:
+        """A 32-bit word as another lane of the subgroup has it.
+
+        mode: `idx` (operand: the lane), `up`, `down` (the distance; a lane that is not there stands
+        for the own one) or `bfly` (what the number of the lane is xored with). operand: an i32, a
+        literal where it is known; 0 to lanes - 1.
+        """
+
+    def reduce(self, op: Op, part: str, t: Ty) -> str | None:
+        """The reduction of the subgroup in the target's own way; None: by `move`."""
+        return None
+
+    def scan(self, op: Op, part: str, t: Ty) -> str | None:
+        """The scan of the subgroup in the target's own way; None: by `move`."""
+        return None
+
+    def subgroup_number(self) -> str:
+        """The number of the subgroup in its workgroup, as i32."""
+        from .ids import linear_id
+
+        return self.f.value(f"udiv i32 {linear_id(self)}, {self.kernel.subgroup}")
+
+    def special(self, op: Op) -> bool:
+        """Emit an op that is the target's own; False for any other op."""
+        return False
+
+    def address(self, memory: Memory, index: Value, count: int, certain: bool) -> str:
+        """The address of memory[index * count]. certain: an access there follows."""
+        from .memory import plain_address
+
+        return plain_address(self, memory, index, count)
+
+    def atomic_note(self, memory: Memory, kind: str, t: Ty) -> str:
+        """Metadata of an atomic update: text behind the instruction."""
+        return ""
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Around the ops of a region: what is at hand within it is not behind it."""
+        yield
+
+    # What all parts use.
+
+    def fail(self, op: Op, message: str) -> LoweringError:
+        return LoweringError(message, op.loc)
+
+    def parts(self, value: Value) -> list[str]:
+        """The components of a value."""
+        return self.values[value.id]
+
+    def scalar(self, value: Value) -> str:
+        (part,) = self.values[value.id]
+        return part
+
+    def set(self, value: Value, parts: Sequence[str]) -> None:
+        self.values[value.id] = list(parts)
+
+    def type_of(self, value: Value) -> Ty:
+        """The LLVM type of a component."""
+        return Ty(element_of(value.type))
+
+    def constant(self, value: Value) -> int | None:
+        """The value of an integer constant; None for anything else."""
+        op = self.defs.get(value.id)
+        if op is not None and op.name == "splat":
+            op = self.defs.get(op.operands[0].id)
+        if op is None or op.name != "const" or element_of(op.result.type).is_float:
+            return None
+        return int(const_value(op))
+
+    def ranged(self, intrinsic: str, low: int, high: int) -> str:
+        """The i32 that an intrinsic gives, known to be in low .. high-1."""
+        self.f.declarations[intrinsic] = f"declare i32 @{intrinsic}()"
+        return self.f.value(f"call range(i32 {low}, {high}) i32 @{intrinsic}()")
+
+    def as_index(self, word: str) -> str:
+        """A u32 as the index type."""
+        if self.index.dtype.bits == 32:
+            return word
+        return self.f.value(f"zext i32 {word} to i64")
