@@ -121,7 +121,7 @@ def _swizzle(i: Instruction, arch: Arch) -> Step:
     try:
         bits = lanes.swizzle_bits(str(i.modifiers.get("offset", "0")))
         source = lanes.swizzle_source(bits, arch.lanes)
-    except (lanes.UnknownPattern, ValueError) as error:
+    except (lanes.UnknownPatternError, ValueError) as error:
         raise i.unknown(str(error)) from None
 
     def step(m: Machine) -> None:

@@ -11,7 +11,19 @@ from .registry import Build, Step, form
 from .state import TEMPORARIES, TEMPORARY, Arch, Machine
 
 _AMOUNTS = frozenset(
-    ["row_shl", "row_shr", "row_ror", "row_bcast", "row_share", "row_newbcast", "row_xmask", "wave_shl", "wave_shr", "wave_rol", "wave_ror"]
+    [
+        "row_shl",
+        "row_shr",
+        "row_ror",
+        "row_bcast",
+        "row_share",
+        "row_newbcast",
+        "row_xmask",
+        "wave_shl",
+        "wave_shr",
+        "wave_rol",
+        "wave_ror",
+    ]
 )
 _MIRRORS = frozenset(("row_mirror", "row_half_mirror"))
 _LISTS = frozenset(("quad_perm", "dpp8"))
@@ -62,7 +74,7 @@ def dpp(i: Instruction, arch: Arch, build: Build) -> Step:
     first, count = vector_index(moved_operand), moved_operand.count
     try:
         source, inside = lanes.dpp_source(kind, amount, arch.lanes)
-    except lanes.UnknownPattern as error:
+    except lanes.UnknownPatternError as error:
         raise i.unknown(str(error)) from None
     zero, fetch_inactive = "bound_ctrl" in i.modifiers, i.number("fi") == 1
     allowed = lanes.dpp_lanes(i.number("row_mask", 15), i.number("bank_mask", 15), arch.lanes)

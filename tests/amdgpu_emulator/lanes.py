@@ -14,7 +14,7 @@ import numpy as np
 U = np.uint32
 
 
-class UnknownPattern(ValueError):
+class UnknownPatternError(ValueError):
     """A pattern of lanes that is not modelled."""
 
 
@@ -51,7 +51,7 @@ def dpp_source(kind: str, amount: int | tuple[int, ...], lanes: int) -> tuple[np
         "wave_ror": lambda: (lane - amount) % lanes,
     }
     if kind not in whole:
-        raise UnknownPattern(f"{kind}:{amount}")
+        raise UnknownPatternError(f"{kind}:{amount}")
     return whole[kind](), inside
 
 
@@ -61,7 +61,7 @@ def _row_bcast(amount: int, lane: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.maximum((lane & ~15) - 1, 0), lane >= 16
     if amount == 31:
         return np.full_like(lane, 31), lane >= 32
-    raise UnknownPattern(f"row_bcast:{amount}")
+    raise UnknownPatternError(f"row_bcast:{amount}")
 
 
 def dpp_lanes(row_mask: int, bank_mask: int, lanes: int) -> np.ndarray:
@@ -94,8 +94,7 @@ def permlane16(value: np.ndarray, selectors: np.ndarray, other_row: bool) -> np.
 
     `selectors`: uint64[waves], sixteen times four bits.
     """
-    waves, lanes = value.shape
-    lane = np.arange(lanes)
+    lane = np.arange(value.shape[1])
     shift = (4 * (lane % 16)).astype(np.uint64)
     chosen = ((selectors[:, None] >> shift) & np.uint64(15)).astype(np.int64)
     return np.take_along_axis(value, _row(lane, other_row) + chosen, 1)
@@ -113,7 +112,7 @@ def _row(lane: np.ndarray, other: bool) -> np.ndarray:
 
 
 def swap(first: np.ndarray, second: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """v_permlane16_swap/32_swap of (vdst, src0): odd groups of vdst trade with even ones of src0."""
+    """v_permlane16_swap and 32: odd groups of vdst trade with even ones of src0."""
     lane = np.arange(first.shape[1])
     odd = (lane // width) % 2 == 1
     other = lane ^ width
@@ -163,7 +162,7 @@ def swizzle_bits(text: str) -> int:
         return 0x1F | (numbers[0] if mode == "SWAP" else numbers[0] - 1) << 10
     if mode == "BROADCAST":
         return 0x1F & ~(numbers[0] - 1) | numbers[1] << 5
-    raise UnknownPattern(text)
+    raise UnknownPatternError(text)
 
 
 @functools.cache
@@ -171,7 +170,7 @@ def swizzle_source(bits: int, lanes: int) -> np.ndarray:
     """int64[lanes]: the source lanes of ds_swizzle_b32 for its sixteen bits."""
     lane = np.arange(lanes)
     if bits >= 0xC000:
-        raise UnknownPattern(f"swizzle {bits:#x}")
+        raise UnknownPatternError(f"swizzle {bits:#x}")
     if bits & 0x8000:
         chosen = np.array([(bits >> (2 * i)) & 3 for i in range(4)])
         return (lane & ~3) | chosen[lane & 3]

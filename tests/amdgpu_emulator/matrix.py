@@ -33,7 +33,7 @@ class Flavour:
     gfx12: bool = False
 
 
-class UnequalHalves(ValueError):
+class UnequalHalvesError(ValueError):
     """WMMA of gfx11 reads A and B from both half waves: they must hold the same."""
 
 
@@ -159,7 +159,7 @@ def _wmma_side(
 ) -> np.ndarray:
     """f64[waves, 1, 16, k] of A (side 0) or B (side 1)."""
     if not flavour.gfx12 and not np.array_equal(registers[..., :16], registers[..., 16:32]):
-        raise UnequalHalves(f"{'AB'[side]} differs between lanes 0-15 and 16-31")
+        raise UnequalHalvesError(f"{'AB'[side]} differs between lanes 0-15 and 16-31")
     whole = kind in ("iu8", "iu4")  # there neg_lo says: signed
     codes = elements(registers, kind)
     value = numbers(codes, kind, flavour, signed=not whole or bool(mods.neg_lo[side]))

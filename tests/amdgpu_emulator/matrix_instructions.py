@@ -20,10 +20,93 @@ from .state import Arch, Array, Machine
 _SIDES = ["cbsz", "abid", "blgp"]
 _SIGNS = ["neg_lo", "neg_hi", "op_sel", "clamp"]
 
-_MFMA = ["f32_32x32x1f32", "f32_16x16x1f32", "f32_4x4x1f32", "f32_32x32x2f32", "f32_16x16x4f32", "f32_32x32x1_2b_f32", "f32_16x16x1_4b_f32", "f32_4x4x1_16b_f32", "f32_32x32x2_f32", "f32_16x16x4_f32", "f32_32x32x4f16", "f32_16x16x4f16", "f32_4x4x4f16", "f32_32x32x8f16", "f32_16x16x16f16", "f32_32x32x4_2b_f16", "f32_16x16x4_4b_f16", "f32_4x4x4_16b_f16", "f32_32x32x8_f16", "f32_16x16x16_f16", "f32_32x32x16_f16", "f32_16x16x32_f16", "f32_32x32x2bf16", "f32_16x16x2bf16", "f32_4x4x2bf16", "f32_32x32x4bf16", "f32_16x16x8bf16", "f32_32x32x4bf16_1k", "f32_16x16x4bf16_1k", "f32_4x4x4bf16_1k", "f32_32x32x8bf16_1k", "f32_16x16x16bf16_1k", "f32_32x32x4_2b_bf16", "f32_16x16x4_4b_bf16", "f32_4x4x4_16b_bf16", "f32_32x32x8_bf16", "f32_16x16x16_bf16", "f32_32x32x16_bf16", "f32_16x16x32_bf16", "i32_32x32x4i8", "i32_16x16x4i8", "i32_4x4x4i8", "i32_32x32x8i8", "i32_16x16x16i8", "i32_32x32x4_2b_i8", "i32_16x16x4_4b_i8", "i32_4x4x4_16b_i8", "i32_32x32x16_i8", "i32_16x16x32_i8", "i32_32x32x16i8", "i32_16x16x32i8", "i32_32x32x32_i8", "i32_16x16x64_i8", "f64_16x16x4f64", "f64_4x4x4f64", "f64_16x16x4_f64", "f64_4x4x4_4b_f64", "f32_16x16x8_xf32", "f32_32x32x4_xf32", "f32_16x16x32_fp8_fp8", "f32_16x16x32_fp8_bf8", "f32_16x16x32_bf8_fp8", "f32_16x16x32_bf8_bf8", "f32_32x32x16_fp8_fp8", "f32_32x32x16_fp8_bf8", "f32_32x32x16_bf8_fp8", "f32_32x32x16_bf8_bf8", "f32_16x16x128_f8f6f4", "f32_32x32x64_f8f6f4"]
+_MFMA = [
+    "f32_32x32x1f32",
+    "f32_16x16x1f32",
+    "f32_4x4x1f32",
+    "f32_32x32x2f32",
+    "f32_16x16x4f32",
+    "f32_32x32x1_2b_f32",
+    "f32_16x16x1_4b_f32",
+    "f32_4x4x1_16b_f32",
+    "f32_32x32x2_f32",
+    "f32_16x16x4_f32",
+    "f32_32x32x4f16",
+    "f32_16x16x4f16",
+    "f32_4x4x4f16",
+    "f32_32x32x8f16",
+    "f32_16x16x16f16",
+    "f32_32x32x4_2b_f16",
+    "f32_16x16x4_4b_f16",
+    "f32_4x4x4_16b_f16",
+    "f32_32x32x8_f16",
+    "f32_16x16x16_f16",
+    "f32_32x32x16_f16",
+    "f32_16x16x32_f16",
+    "f32_32x32x2bf16",
+    "f32_16x16x2bf16",
+    "f32_4x4x2bf16",
+    "f32_32x32x4bf16",
+    "f32_16x16x8bf16",
+    "f32_32x32x4bf16_1k",
+    "f32_16x16x4bf16_1k",
+    "f32_4x4x4bf16_1k",
+    "f32_32x32x8bf16_1k",
+    "f32_16x16x16bf16_1k",
+    "f32_32x32x4_2b_bf16",
+    "f32_16x16x4_4b_bf16",
+    "f32_4x4x4_16b_bf16",
+    "f32_32x32x8_bf16",
+    "f32_16x16x16_bf16",
+    "f32_32x32x16_bf16",
+    "f32_16x16x32_bf16",
+    "i32_32x32x4i8",
+    "i32_16x16x4i8",
+    "i32_4x4x4i8",
+    "i32_32x32x8i8",
+    "i32_16x16x16i8",
+    "i32_32x32x4_2b_i8",
+    "i32_16x16x4_4b_i8",
+    "i32_4x4x4_16b_i8",
+    "i32_32x32x16_i8",
+    "i32_16x16x32_i8",
+    "i32_32x32x16i8",
+    "i32_16x16x32i8",
+    "i32_32x32x32_i8",
+    "i32_16x16x64_i8",
+    "f64_16x16x4f64",
+    "f64_4x4x4f64",
+    "f64_16x16x4_f64",
+    "f64_4x4x4_4b_f64",
+    "f32_16x16x8_xf32",
+    "f32_32x32x4_xf32",
+    "f32_16x16x32_fp8_fp8",
+    "f32_16x16x32_fp8_bf8",
+    "f32_16x16x32_bf8_fp8",
+    "f32_16x16x32_bf8_bf8",
+    "f32_32x32x16_fp8_fp8",
+    "f32_32x32x16_fp8_bf8",
+    "f32_32x32x16_bf8_fp8",
+    "f32_32x32x16_bf8_bf8",
+    "f32_16x16x128_f8f6f4",
+    "f32_32x32x64_f8f6f4",
+]
 
-_WMMA = ["f32_16x16x16_f16", "f32_16x16x16_bf16", "f16_16x16x16_f16", "bf16_16x16x16_bf16", "i32_16x16x16_iu8", "i32_16x16x16_iu4"]
-_WMMA_GFX12 = ["i32_16x16x32_iu4", "f32_16x16x16_fp8_fp8", "f32_16x16x16_fp8_bf8", "f32_16x16x16_bf8_fp8", "f32_16x16x16_bf8_bf8"]
+_WMMA = [
+    "f32_16x16x16_f16",
+    "f32_16x16x16_bf16",
+    "f16_16x16x16_f16",
+    "bf16_16x16x16_bf16",
+    "i32_16x16x16_iu8",
+    "i32_16x16x16_iu4",
+]
+_WMMA_GFX12 = [
+    "i32_16x16x32_iu4",
+    "f32_16x16x16_fp8_fp8",
+    "f32_16x16x16_fp8_bf8",
+    "f32_16x16x16_bf8_fp8",
+    "f32_16x16x16_bf8_bf8",
+]
 
 
 def flavour(arch: Arch) -> matrix.Flavour:
@@ -144,7 +227,7 @@ def wmma(i: Instruction, arch: Arch) -> Step:
         old = registers(m, first_d, count)
         try:
             result = matrix.wmma(shape, left, right, read_c(m), old, mods, kind, m.rng)
-        except matrix.UnequalHalves as error:
+        except matrix.UnequalHalvesError as error:
             raise EmulationError(str(error)) from None
         for k in range(count):
             m.write_all(first_d + k, result[:, k])

@@ -10,33 +10,28 @@ from collections.abc import Callable
 import numpy as np
 
 from .decode import Instruction, Operand
+from .exact import fma
 from .operands import B32, Read, flush, raw_scalar, vector_index
 from .registry import Step, instruction
 from .state import Arch, Array, Machine
 
-
-def fused(x: Array, y: Array, z: Array) -> Array:
-    """x*y + z of f32, rounded once."""
-    from .floats import fma
-
-    return fma(x, y, z)
-
-
 OPERATIONS: dict[str, Callable[..., Array]] = {
     "v_pk_add_f32": np.add,
     "v_pk_mul_f32": np.multiply,
-    "v_pk_fma_f32": fused,
+    "v_pk_fma_f32": fma,
 }
 
 
 def _half(i: Instruction, o: Operand, high: int) -> Read:
-    """uint32 of the low or high register of a pair; a constant is there for both halves."""
+    """uint32 of the low or high register of a pair; of a constant only the low half is known."""
     if o.is_vector:
         first = vector_index(o) + high
         return lambda m: m.read(first)
     if o.kind == "s":
         n = o.index + high
         return lambda m: m.scalar(n)[:, None]
+    if high:
+        raise i.unknown(f"the upper half of {o.text}")
     inner = raw_scalar(i, o, B32)
     return lambda m: inner(m)[:, None]
 
@@ -86,10 +81,10 @@ def _packed(i: Instruction, arch: Arch) -> Step:
 
 @instruction("v_pk_mov_b32", modifiers=("op_sel", "op_sel_hi"), generations=(9,))
 def _packed_move(i: Instruction, arch: Arch) -> Step:
-    """The low result from the first source (op_sel), the high one from the second (op_sel_hi)."""
+    """The low result from the first source, the high one from the second; op_sel picks halves."""
     first = _check(i)
-    low, high = i.bits("op_sel", (0, 0))[0], i.bits("op_sel", (0, 0))[1]
-    reads = [_half(i, i.operands[1], low), _half(i, i.operands[2], high)]
+    select = i.bits("op_sel", (0, 0))
+    reads = [_half(i, i.operands[k + 1], select[k]) for k in range(2)]
 
     def step(m: Machine) -> None:
         values = [np.array(np.broadcast_to(read(m), m.mask.shape)) for read in reads]
