@@ -7,7 +7,7 @@ import importlib
 FILES = ("control", "salu", "smem", "valu_integer", "valu_float", "carry", "compare", "vmem")
 
 # Other lanes, sub-dword forms, matrices, eight-bit floats.
-FILES += ("dpp", "sdwa", "crosslane", "matrix_instructions", "dots", "conversions8")
+FILES += ("dpp", "sdwa", "crosslane", "matrix_instructions", "dots", "conversions8", "packed32")
 
 
 def load() -> None:
