@@ -1,8 +1,9 @@
 """Instructions whose result hardware only bounds: 1 ulp for f32 and f16, 2^-24 relative for f64.
 
-The result is one of the two neighbours that enclose the true value, chosen by the random generator:
-an error below one ulp. A true value that is a float itself stays as it is. Bounds: the transcendental
-section of AMD's RDNA3 ISA document; LLVM's expansions of division and square root rely on them.
+The result is one of the two neighbours that enclose the true value, chosen by the random
+generator: an error below one ulp. A true value that is a float itself stays as it is. Bounds: the
+instruction descriptions of AMD's RDNA3 ISA document; LLVM's expansions of division and square root
+rely on them.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ SPECIAL = {
     "flat_scratch_lo": (102, 1),
     "flat_scratch_hi": (103, 1),
 }
-FLAGS = frozenset(["clamp", "glc", "slc", "dlc", "sc0", "sc1", "nt", "lds", "tfe", "gds", "offen", "idxen", "addr64", "high", "nv"])
+_CACHE_FLAGS = ("glc", "slc", "dlc", "sc0", "sc1", "nt", "nv")
+FLAGS = frozenset((*_CACHE_FLAGS, "clamp", "lds", "tfe", "gds", "offen", "idxen", "high"))
 
 
 @dataclass(frozen=True)

@@ -280,8 +280,13 @@ def _modified(i: Instruction, kind: Kind) -> Callable[[Array], Array] | None:
     return lambda v: clamped(v * factor) if clamp else v * factor
 
 
-def target(i: Instruction, kind: Kind, zero_upper: bool = False) -> Write:
-    """The destination, operand 0: takes an array of `kind.dtype`."""
+def target(
+    i: Instruction, kind: Kind, zero_upper: bool = False, any_rounding: bool = False
+) -> Write:
+    """The destination, operand 0: takes an array of `kind.dtype`.
+
+    `any_rounding`: the caller rounds by MODE; others are known for nearest even only.
+    """
     o = half_of(i, 0, i.operands[0]) if kind.bits == 16 else i.operands[0]
     write, raw = raw_target(i, o, kind, zero_upper), RAW[kind.bits]
     if not kind.is_float:
@@ -290,9 +295,12 @@ def target(i: Instruction, kind: Kind, zero_upper: bool = False) -> Write:
     change = _modified(i, kind)
 
     def write_float(m: Machine, value: Array) -> None:
+        mode = m.mode
+        if (mode.round_32 or mode.round_16_64) and not any_rounding:
+            raise i.unknown("it rounds to nearest even only")
         if change is not None:
             value = change(value)
-        lives = m.mode.denormal_32 if kind.bits == 32 else m.mode.denormal_16_64
+        lives = mode.denormal_32 if kind.bits == 32 else mode.denormal_16_64
         if not lives & 2:
             value = flush(value)
         write(m, np.ascontiguousarray(value).view(raw))
