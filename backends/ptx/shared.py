@@ -27,6 +27,8 @@ def dynamic_bytes(block: Block) -> int:
 def declare_shared(x: Lowering, block: Block) -> str:
     """Define the workgroup arrays; the declarations of the module."""
     dynamic = _dynamic(block)
+    # The kernel's own name in front: no kernel can have that name.
+    whole = f"@{x.kernel.name}_shared"
     lines, limit = [], x.arch.shared_bytes
     for n, array in enumerate(block.arrays):
         memory = array.op.result.type
@@ -38,9 +40,9 @@ def declare_shared(x: Lowering, block: Block) -> str:
                 f"(variants: ptx-{x.arch.name} in configs/kernels)"
             )
             raise x.fail(array.op, message)
-        name = f"@{x.kernel.name}_shared{n}"
+        name = f"{whole}{n}"
         if dynamic:
-            name = x.f.value(f"getelementptr i8, {SHARED} @shared, i64 {array.at}")
+            name = x.f.value(f"getelementptr i8, {SHARED} {whole}, i64 {array.at}")
         else:
             kind = f"[{memory.count} x {memory_type(memory.element)}]"
             lines.append(
@@ -49,5 +51,5 @@ def declare_shared(x: Lowering, block: Block) -> str:
         x.memory[array.op.result.id] = Memory(memory, name, SHARED)
     if dynamic:
         most = max(array.align for array in block.arrays)
-        lines.append(f"@shared = external addrspace(3) global [0 x i8], align {most}\n")
+        lines.append(f"{whole} = external addrspace(3) global [0 x i8], align {most}\n")
     return "".join(lines)

@@ -74,7 +74,7 @@ class Retargeted:
 
 
 class Rewriter:
-    """One module. memory_params: how many pointers are buffers; dynamic: bytes of `@shared`."""
+    """One module. memory_params: how many pointers are buffers; dynamic: bytes of the dynamic block."""
 
     def __init__(
         self, memory_params: int, faults: bool, dynamic: int, counter: bool = False
