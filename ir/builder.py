@@ -53,7 +53,8 @@ class Builder:
     ) -> Value:
         """Append an op with exactly one result; OpTypeError where the operands do not fit."""
         op = self.op(name, operands, attrs, None if type is None else (type,), hint=hint)
-        return op.result
+        (value,) = op.results
+        return value
 
     def do(self, name: str, *operands: Value, **attrs: Attr) -> Op:
         """Append an op without results."""
@@ -69,13 +70,16 @@ class Builder:
         hint: str = "",
     ) -> Op:
         """Append any op. Ops that own regions state their result types."""
-        attrs = attrs or {}
+        known = tuple(sorted(attrs.items())) if attrs else ()
         if regions:
             results = types or ()
         else:
-            results = infer(name, tuple([v.type for v in operands]), attrs, types)
-        made = tuple([self.value(t, hint) for t in results])
-        op = Op(name, tuple(operands), made, tuple(sorted(attrs.items())), regions, self.loc)
+            results = infer(name, tuple([v.type for v in operands]), known, types)
+        made: list[Value] = []
+        for type_ in results:
+            made.append(Value(self._next, type_, hint))
+            self._next += 1
+        op = Op(name, tuple(operands), tuple(made), known, regions, self.loc)
         self._stack[-1].append(op)
         return op
 

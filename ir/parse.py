@@ -282,7 +282,7 @@ class _Parser:
             self.fail(f"{len(names)} results, but {len(types)} types")
         if not regions:
             try:
-                infer(name, tuple([v.type for v in operands]), dict(attrs), types)
+                infer(name, tuple([v.type for v in operands]), attrs, types)
             except OpTypeError as error:
                 self.fail(str(error))
             except KeyError as error:

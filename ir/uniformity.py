@@ -53,6 +53,8 @@ class Control:
 def check_control(kernel: Kernel) -> list[Violation]:
     """Barriers and subgroup ops that stand under control that is not uniform enough."""
     analysis = _Analysis(kernel)
+    if not analysis.watched:
+        return []
     analysis.region(kernel.body, Control())
     return analysis.violations()
 
@@ -136,6 +138,10 @@ class _Analysis:
         self.returns = Control()  # of the returns seen so far
         self.loops: list[_Loop] = []
         self.escaping: dict[int, bool] = {}
+        # Ops whose control matters are noted; in a kernel with fragments that is every op.
+        ops = list(walk(kernel.body))
+        self.fragments = any(map(_fragments, ops))
+        self.watched = self.fragments or not _NEEDS.keys().isdisjoint({op.name for op in ops})
 
     # values
 
@@ -148,9 +154,11 @@ class _Analysis:
         return found
 
     def define(self, values: Iterable[Value], level: Level, control: Control) -> None:
+        if control.level > level:
+            level = control.level
         for value in values:
-            known = self.values.get(value.id, Level.GRID)
-            self.values[value.id] = max(level, control.level, known)
+            if self.values.get(value.id, -1) < level:
+                self.values[value.id] = level
 
     def of_op(self, op: Op) -> Level:
         """The level of an op's result from its operands alone."""
@@ -177,21 +185,19 @@ class _Analysis:
     def region(self, region: Region, control: Control) -> Control:
         """Walk a region; the control at its end."""
         for op in region.ops:
-            self.control[id(op)] = (op, control)
-            control = self.op(op, control)
-        return control
-
-    def op(self, op: Op, control: Control) -> Control:
-        if op.name in ("if", "switch"):
-            return self.choice(op, control)
-        if op.name in _LOOPS:
-            return self.loop(op, control)
-        if op.name in ("break", "continue"):
-            self.leave(op, control)
-        elif op.name == "return":
-            self.returns = self.returns.join(control)
-        elif op.results:
-            self.define(op.results, self.of_op(op), control)
+            name = op.name
+            if self.fragments or name in _NEEDS:
+                self.control[id(op)] = (op, control)
+            if name in ("if", "switch"):
+                control = self.choice(op, control)
+            elif name in _LOOPS:
+                control = self.loop(op, control)
+            elif name in ("break", "continue"):
+                self.leave(op, control)
+            elif name == "return":
+                self.returns = self.returns.join(control)
+            elif op.results:
+                self.define(op.results, self.of_op(op), control)
         return control
 
     def choice(self, op: Op, control: Control) -> Control:

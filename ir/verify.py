@@ -17,6 +17,8 @@ from .uniformity import check_control
 from .verify_attrs import check_attrs
 from .verify_header import HeaderChecker, VerifyError
 
+_CHOICES = ("if", "switch")
+_OWNERS = (*_CHOICES, "for", "while")
 TERMINATORS = frozenset({"yield", "continue", "break", "condition", "return"})
 _SUBGROUP_IDS = frozenset({"subgroup_id", "subgroup_lane", "num_subgroups"})
 _COLLECTIVE = _SUBGROUP_IDS | {n for n, row in ROWS.items() if row.effect is Effect.CONVERGENT}
@@ -89,6 +91,7 @@ class _Verifier:
         self.loops: list[tuple[Type, ...]] = []  # carried types of the loops around
         self.in_condition = False
         self.depth = 0
+        self.fragments = False  # whether a value is one
 
     def fail(self, message: str, loc: Loc | None = None, cause: Loc | None = None) -> NoReturn:
         raise VerifyError(str(self.k.name), message, loc, cause)
@@ -112,11 +115,12 @@ class _Verifier:
             checker.param(param, value)
             self.define(value, None)
         self.ops(k.body, "body", ("return",))
-        uses = next((op for op in walk(k.body) if _uses_subgroups(op)), None)
+        held = [op for op in walk(k.body) if _gives_fragment(op)] if self.fragments else []
+        uses = next((op for op in walk(k.body) if op.name in _COLLECTIVE or op in held[:1]), None)
         if uses is not None:
             self.subgroups(uses)
-        holder = next((op for op in walk(k.body) if _gives_fragment(op)), None)
-        if holder is not None and k.subgroup not in FRAGMENT_SUBGROUPS:
+        if held and k.subgroup not in FRAGMENT_SUBGROUPS:
+            holder = held[0]
             sizes = ", ".join(map(str, FRAGMENT_SUBGROUPS))
             self.fail(f"fragments are held by subgroups of {sizes}, not {k.subgroup}", holder.loc)
         for violation in check_control(k):
@@ -140,20 +144,22 @@ class _Verifier:
         loc = None if op is None else op.loc
         if not isinstance(value, Value) or type(value.id) is not int:
             self.fail(f"{value!r} is no value", loc)
-        if value.id in self.seen:
-            self.fail(f"value %{value.id} is defined twice", loc)
-        if not _HINT.fullmatch(value.hint):
-            self.fail(f"hint {value.hint!r} of %{value.id}", loc)
-        self.seen.add(value.id)
-        self.defined[value.id] = value.type
+        number = value.id
+        if number in self.seen:
+            self.fail(f"value %{number} is defined twice", loc)
+        if value.hint != "" and not _HINT.fullmatch(value.hint):
+            self.fail(f"hint {value.hint!r} of %{number}", loc)
+        self.seen.add(number)
+        self.defined[number] = value.type
+        self.fragments = self.fragments or type(value.type) is FragmentType
 
-    def use(self, value: Value, op: Op) -> None:
+    def misuse(self, value: Value, op: Op) -> NoReturn:
+        """An operand that is not defined, or with another type."""
         known = self.defined.get(value.id)
         if known is None:
             where = "out of its region" if value.id in self.seen else "before it is defined"
             self.fail(f"{op.name} uses %{value.id} {where}", op.loc)
-        if known is not value.type:
-            self.fail(f"{op.name} uses %{value.id} as {value.type}, but it is {known}", op.loc)
+        self.fail(f"{op.name} uses %{value.id} as {value.type}, but it is {known}", op.loc)
 
     # regions
 
@@ -180,36 +186,39 @@ class _Verifier:
     ) -> None:
         self.require(bool(region.ops), f"a region of {owner} is empty; it needs a terminator")
         closed: Op | None = None  # an if or switch that control does not come behind
+        end = len(region.ops) - 1
         for n, op in enumerate(region.ops):
-            last = n + 1 == len(region.ops)
             if not isinstance(op, Op):
                 self.fail(f"{op!r} is no op")
-            if op.name not in ROWS:
-                self.fail(f"no op is called {op.name!r}", op.loc)
-            ends_here = op.name in TERMINATORS
+            name = op.name
+            if name not in ROWS:
+                self.fail(f"no op is called {name!r}", op.loc)
+            ends_here = name in TERMINATORS
             if closed is not None and not ends_here:
-                self.fail(
-                    f"{op.name} stands behind a {closed.name} that control never leaves", op.loc
-                )
-            if ends_here and not last:
-                self.fail(f"{op.name} stands within a region of {owner}, not at its end", op.loc)
-            if last and not ends_here:
-                self.fail(f"a region of {owner} ends in {op.name}, not in a terminator", op.loc)
+                self.fail(f"{name} stands behind a {closed.name} that control never leaves", op.loc)
+            if ends_here and n != end:
+                self.fail(f"{name} stands within a region of {owner}, not at its end", op.loc)
+            if n == end and not ends_here:
+                self.fail(f"a region of {owner} ends in {name}, not in a terminator", op.loc)
+            defined = self.defined
             for value in op.operands:
-                self.use(value, op)
+                if defined.get(value.id, self) is not value.type:
+                    self.misuse(value, op)
             if problem := check_attrs(op, self.k):
                 self.fail(problem, op.loc)
             if ends_here:
                 self.terminator(op, owner, ends, results)
+            elif op.regions or name in _OWNERS:
+                self.owner(op, owner)
             else:
-                self.op(op, owner)
-            if op.name in ("if", "switch") and not any(
-                r.ops[-1].name == "yield" for r in op.regions
-            ):
+                self.plain(op, owner)
+                for value in op.results:
+                    self.define(value, op)
+            if name in _CHOICES and not any(r.ops[-1].name == "yield" for r in op.regions):
                 closed = op
 
-    def op(self, op: Op, owner: str) -> None:
-        if op.name in ("if", "switch"):
+    def owner(self, op: Op, owner: str) -> None:
+        if op.name in _CHOICES:
             self.choice(op)
         elif op.name == "for":
             self.for_(op)
@@ -228,12 +237,8 @@ class _Verifier:
                 "alloc stands inside a region; arrays are declared at the top of the body", op.loc
             )
         try:
-            infer(
-                op.name,
-                tuple(v.type for v in op.operands),
-                dict(op.attrs),
-                tuple(v.type for v in op.results),
-            )
+            operands = tuple([v.type for v in op.operands])
+            infer(op.name, operands, op.attrs, tuple([v.type for v in op.results]))
         except OpTypeError as error:
             self.fail(f"{op.name}: {error}", op.loc)
 
@@ -334,10 +339,6 @@ class _Verifier:
 
 def _types(types: Sequence[Type]) -> str:
     return ", ".join(map(str, types)) or "nothing"
-
-
-def _uses_subgroups(op: Op) -> bool:
-    return op.name in _COLLECTIVE or _gives_fragment(op)
 
 
 def _gives_fragment(op: Op) -> bool:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 def call(t: Tracer, node: ast.Call) -> Entry:
     """A call expression."""
     function = t.expression(node.func)
-    name = FOREIGN.get(_key(function))
     args: list[Entry] = []
     for part in node.args:
         if isinstance(part, ast.Starred):
@@ -42,16 +41,19 @@ def call(t: Tracer, node: ast.Call) -> Entry:
         if keyword.arg is None:
             t.fail(keyword.value, "** arguments are not supported in a kernel")
         kwargs[keyword.arg] = t.expression(keyword.value)
-    if dtype := TYPES.get(_key(function)):
-        function = dtype
-    if isinstance(function, DType | VectorType | FragmentType):
+    if type(function) is DeviceFunction:
+        return inline(t, node, function, args, kwargs)
+    name: str | None
+    if type(function) is Intrinsic:
+        name = function.name
+    else:
+        key = _key(function)
+        name = FOREIGN.get(key)
+        function = TYPES.get(key, function)
+    if isinstance(function, (DType, VectorType, FragmentType)):
         if kwargs:
             t.fail(node, f"{function}(...) takes no keyword arguments")
         return construct(t, node, function, args)
-    if isinstance(function, DeviceFunction):
-        return inline(t, node, function, args, kwargs)
-    if isinstance(function, Intrinsic):
-        name = function.name
     if name is None:
         return _refuse(t, node, function)
     if name in VARIADIC:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from ..core import Kernel
+from ..dtypes import DType, FragmentType, Type, VectorType
 from .diagnostics import Diagnostic
 from .parameters import Parameters
 from .scope import Scope
 from .source import Source, read_source
 from .surface import OutsideKernelError
 
+_TYPES = (DType, VectorType, FragmentType)
 FAST = ("approximate", "contract", "reassociate")
 
 
@@ -34,7 +36,11 @@ class DeviceFunction:
         for p in parameters:
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
                 _refuse(self.source, self.source.node, f"*{p.name} is not supported in a kernel")
-        self.types = {p.name: self._type(p.annotation) for p in parameters}
+        annotated = {p.name: self._type(p.annotation) for p in parameters}
+        # A parameter annotated with a type accepts only that type.
+        self.types: dict[str, Type] = {
+            name: t for name, t in annotated.items() if isinstance(t, _TYPES)
+        }
         self.signature = self.signature.replace(
             parameters=[p.replace(annotation=p.empty) for p in parameters]
         )

@@ -25,22 +25,27 @@ BREAK, NEXT = "<break>", "<next>"
 def flags(t: Tracer) -> list[Slot]:
     """The exit flags of the current frame, innermost loop first."""
     found: list[Slot] = []
-    for exit_ in reversed(t.frame.exits):
+    frame = t.frame
+    for exit_ in reversed(frame.exits):
         if exit_.unrolled is not None:
             found += [(exit_.unrolled, NEXT), (exit_.unrolled, BREAK)]
-    if t.frame.device:
-        found.append((t.frame.number, DONE))
+    if frame.device:
+        found.append((frame.number, DONE))
     return found
 
 
 def pending_static(t: Tracer) -> bool:
     """Whether control certainly does not go on to the next statement, by a flag."""
-    return any(t.state.get(slot) is True for slot in flags(t))
+    return True in map(t.state.get, flags(t))
 
 
 def pending(t: Tracer) -> Slot | None:
     """A flag that may be set at run time."""
-    return next((slot for slot in flags(t) if isinstance(t.state.get(slot), Value)), None)
+    get = t.state.get
+    for slot in flags(t):
+        if type(get(slot)) is Value:
+            return slot
+    return None
 
 
 def real_loop(t: Tracer) -> Exit | None:

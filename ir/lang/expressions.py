@@ -21,18 +21,19 @@ from .values import Entry, Memory, Registers, SlotRef, describe
 if TYPE_CHECKING:
     from .tracer import Tracer
 
+_MARKERS = (BufferMarker, BuffersMarker, SlotMarker)
 VALUE = "<value>"  # the slot in which the arms of an expression leave their results
 
 
 def _constant(t: Tracer, node: ast.Constant) -> Entry:
-    if isinstance(node.value, bytes | complex) or node.value is Ellipsis:
+    if isinstance(node.value, (bytes, complex)) or node.value is Ellipsis:
         t.fail(node, f"a {type(node.value).__name__} literal is not supported in a kernel")
     return node.value
 
 
 def _name(t: Tracer, node: ast.Name) -> Entry:
     entry = t.lookup(node)
-    return memory.slot_value(t, node, entry) if isinstance(entry, SlotRef) else entry
+    return memory.slot_value(t, node, entry) if type(entry) is SlotRef else entry
 
 
 def _tuple(t: Tracer, node: ast.Tuple) -> Entry:
@@ -56,7 +57,7 @@ def _binary(t: Tracer, node: ast.BinOp) -> Entry:
 def _subscript(t: Tracer, node: ast.Subscript) -> Entry:
     base = t.expression(node.value)
     index = t.expression(node.slice)
-    if isinstance(base, BufferMarker | BuffersMarker | SlotMarker):
+    if isinstance(base, _MARKERS):
         try:
             return base[index]
         except (TypeError, ValueError) as error:
@@ -224,6 +225,7 @@ def unsupported(t: Tracer, node: ast.expr) -> NoReturn:
     t.refuse_construct(node, NAMES, _INSTEAD)
 
 
+LEAVES = (ast.Name, ast.Constant)  # no expression stands within them
 EXPRESSIONS: dict[type[ast.expr], Callable[..., Entry]] = {
     ast.Constant: _constant,
     ast.Name: _name,

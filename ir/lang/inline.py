@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..dtypes import DType, FragmentType, VectorType
 from . import literals
 from .exits import DONE, RETURN
 from .frames import MAX_INLINE, Frame
@@ -25,7 +24,7 @@ def inline(
     pinned: bool = False,
 ) -> Entry:
     """Trace the body of a device function on these arguments; what it returns."""
-    if any(frame.function is function for frame in t.frames):
+    if function in [frame.function for frame in t.frames]:
         t.fail(node, f"{function.name} calls itself; recursion is not supported in a kernel")
     if len(t.frames) > MAX_INLINE:
         t.fail(node, f"device functions call one another deeper than {MAX_INLINE} levels")
@@ -44,25 +43,20 @@ def inline(
         function=function,
         call=node,
     )
-    arguments = {name: _argument(t, node, function, name, e) for name, e in bound.items()}
+    for name, wanted in function.types.items():
+        what = f"argument {name!r} of {function.name}"
+        bound[name] = literals.typed(t, node, bound[name], wanted, what)
     t.enter(frame)
-    for name, entry in arguments.items():
-        t.state[(frame.number, name)] = entry
-    t.state[(frame.number, DONE)] = False
+    number = frame.number
+    for name, entry in bound.items():
+        t.state[(number, name)] = entry
+    t.state[(number, DONE)] = False
     t.block(function.source.node.body)
     result = _result(t, node, function, frame)
     t.leave()
-    for slot in [s for s in t.state if s[0] == frame.number]:
+    for slot in [s for s in t.state if s[0] == number]:
         del t.state[slot]
     return result
-
-
-def _argument(t: Tracer, node: ast.AST, function: Any, name: str, entry: Entry) -> Entry:
-    """An argument; a parameter annotated with a type accepts only that type."""
-    wanted = function.types.get(name)
-    if not isinstance(wanted, DType | VectorType | FragmentType):
-        return entry
-    return literals.typed(t, node, entry, wanted, f"argument {name!r} of {function.name}")
 
 
 def _result(t: Tracer, node: ast.AST, function: DeviceFunction, frame: Frame) -> Entry:

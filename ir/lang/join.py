@@ -19,6 +19,7 @@ from .diagnostics import Diagnostic
 from .exits import RETURN, pending_static
 from .literals import is_weak, typed, weak_is_float, widens
 from .values import (
+    MISSING,
     Column,
     Conflict,
     Entry,
@@ -36,7 +37,6 @@ from .values import (
 if TYPE_CHECKING:
     from .tracer import Tracer
 
-MISSING: Any = Undefined()
 FLATTEN = 24  # pure ops that a conditional expression may run needlessly
 
 
@@ -147,17 +147,21 @@ def finish(
     t.state = joined.state
     for slot in joined.open:
         t.state[slot] = _fill(t.state[slot], results)
-    for slot, entry in t.state.items():
-        if isinstance(entry, Value) and not entry.hint:
-            t.state[slot] = _name(t, slot, entry)
+    _name_results(t)
 
 
-def _name(t: Tracer, slot: Slot, entry: Value) -> Value:
-    """A result that goes to a variable bears its name."""
-    name = slot[1]
-    if isinstance(name, str) and name.isidentifier():
-        return t.builder.name_last(entry, name)
-    return entry
+def _name_results(t: Tracer) -> None:
+    """What goes to a variable bears its name."""
+    recent = t.builder.recent()
+    fresh = [
+        (slot, entry)
+        for slot, entry in t.state.items()
+        if type(entry) is Value and entry.id in recent and not entry.hint
+    ]
+    for slot, entry in fresh:
+        name = slot[1]
+        if isinstance(name, str) and name.isidentifier():
+            t.state[slot] = t.builder.name_last(entry, name)
 
 
 def _pure(arms: list[Arm]) -> bool:
@@ -205,17 +209,13 @@ def _join(
     joined = Join()
     frame = t.frame.number
     states = [arm.state for arm in arms]
-    slots = dict.fromkeys(slot for state in states for slot in state)
-    for slot in slots:
+    for slot in _differing(states, joined):
         entries = [state.get(slot, MISSING) for state in states]
-        if len(entries) == 2 and entries[0] is entries[1]:  # most are
-            joined.state[slot] = entries[0]
-            continue
         number, name = slot
         if isinstance(name, int) and any(e is MISSING for e in entries):
-            continue  # a register array made in one arm
+            del joined.state[slot]  # a register array made in one arm
+            continue
         if len(arms) > 1 and all(same(entries[0], e) for e in entries[1:]):
-            joined.state[slot] = entries[0]
             continue
         ours = number == frame and isinstance(name, str) and not name.startswith("<")
         dead_name = live is not None and ours and name not in live
@@ -225,6 +225,22 @@ def _join(
         joined.state[slot] = _entry(t, node, joined, arms, slot, entries, mark, cond)
         joined.open.add(slot)
     return joined
+
+
+def _differing(states: list[dict[Slot, Entry]], joined: Join) -> list[Slot]:
+    """The slots to join, in order; the state behind the join gets every slot of the states, with
+    the entry that two states share: most are one object in both."""
+    first = states[0]
+    joined.state = dict(first)
+    for state in states[1:]:
+        for slot, entry in state.items():
+            if slot not in joined.state:
+                joined.state[slot] = entry
+    if len(states) != 2:
+        return list(joined.state)
+    get = states[1].get
+    differing = [slot for slot, entry in first.items() if get(slot, MISSING) is not entry]
+    return [*differing, *list(joined.state)[len(first) :]]
 
 
 def _entry(
@@ -339,7 +355,7 @@ def _leaf(
 
 
 def _can_be_value(entry: Entry) -> bool:
-    return isinstance(entry, Value | WeakSelect | bool | int | float)
+    return isinstance(entry, (Value, WeakSelect, bool, int, float))
 
 
 def leaf_type(t: Tracer, entries: list[Entry]) -> Type | None:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .tracer import Tracer
 
 
+_VALUES = (Value, WeakSelect, bool, int, float)
+
+
 def is_weak(t: Tracer, entry: Entry) -> bool:
     """Whether an entry takes the type of what it meets."""
     if isinstance(entry, Value):
@@ -73,7 +76,7 @@ def typed(t: Tracer, node: ast.AST, entry: Entry, type_: Type, what: str = "") -
         if is_weak(t, entry) and not element_of(type_).is_bool:
             if weak_is_float(entry) and element_of(type_).is_int:
                 t.fail(node, f"expected {type_}{where}, found a float; convert it by {type_}(...)")
-            if isinstance(type_, VectorType | FragmentType) and isinstance(entry.type, DType):
+            if isinstance(type_, (VectorType, FragmentType)) and isinstance(entry.type, DType):
                 return splat(t, node, typed(t, node, entry, type_.element), type_)
             return t.emit(node, "convert", entry, type=type_)
         if widens(t, entry.type, type_):
@@ -88,7 +91,7 @@ def typed(t: Tracer, node: ast.AST, entry: Entry, type_: Type, what: str = "") -
     if isinstance(entry, WeakSelect):
         a, b = (typed(t, node, e, type_, what) for e in (entry.a, entry.b))
         return t.emit(node, "select", entry.condition, a, b)
-    if not isinstance(entry, bool | int | float) or isinstance(type_, MemType):
+    if not isinstance(entry, (bool, int, float)) or isinstance(type_, MemType):
         t.fail(node, f"expected {type_}{where}, found {describe(entry)}")
     check_literal(t, node, entry, element_of(type_), where)
     return t.const(node, entry, type_)
@@ -137,8 +140,15 @@ def _hint(found: Type, expected: Type) -> str:
 
 def common(t: Tracer, node: ast.AST, entries: list[Entry], what: str) -> tuple[list[Value], bool]:
     """The entries as values of one type, and whether that type is still weak."""
+    first = entries[0]
+    if type(first) is Value and first.id not in t.weak:
+        for entry in entries[1:]:
+            if type(entry) is not Value or entry.type is not first.type or entry.id in t.weak:
+                break
+        else:
+            return list(entries), False
     for entry in entries:
-        if not isinstance(entry, Value | WeakSelect | bool | int | float):
+        if not isinstance(entry, _VALUES):
             t.fail(node, f"{what} takes values, found {describe(entry)}")
     strong = [default_type(t, node, e) for e in entries if not is_weak(t, e)]
     if not strong:

@@ -36,17 +36,31 @@ def loaded(*nodes: ast.AST | None) -> Names:
     )
 
 
+def indexed(*nodes: ast.AST) -> Names:
+    """Names of which the nodes assign an element."""
+    return frozenset(
+        node.value.id
+        for root in nodes
+        for node in ast.walk(root)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+    )
+
+
 class Liveness:
     """What a function's statements do with its names.
 
     after[id(stmt)]: names live behind a statement. Of loops, by id: head, the names live at the
-    head; assigned, those that the loop assigns; returning, the loops that hold a return.
+    head; assigned, those that the loop assigns; indexed, those of which it assigns an element;
+    returning, the loops that hold a return.
     """
 
     def __init__(self, function: ast.FunctionDef) -> None:
         self.after: dict[int, Names] = {}
         self.head: dict[int, Names] = {}
         self.assigned: dict[int, Names] = {}
+        self.indexed: dict[int, Names] = {}
         self.returning: set[int] = set()
         self._block(function.body, NONE, NONE, NONE)
 
@@ -95,6 +109,7 @@ class Liveness:
             head |= body
         self.head[id(node)] = head
         self.assigned[id(node)] = stored(node)
+        self.indexed[id(node)] = indexed(node)
         if any(isinstance(n, ast.Return) for s in node.body for n in ast.walk(s)):
             self.returning.add(id(node))
         self._block(node.orelse, out, NONE, NONE)

@@ -1,8 +1,9 @@
 """Loops: which slots they carry, with what types, and the ops that carry them.
 
 What a loop assigns and somebody may read in a later iteration or behind the loop is carried. Its
-type is that of the initial value; where that is a literal (weak) or where register arrays are
-about, the body is traced once before, thrown away, and the types and changes are read off.
+type is that of the initial value. Where that is a literal (weak), the body is traced once before,
+thrown away, and the types and changes are read off. So it is where a guess of the cells of register
+arrays that change, all of an array that the loop's own text writes, turns out to be wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..core import Region, Value
 from ..dtypes import Type, bool_
 from .exits import DONE, RETURN, edge
 from .frames import Edge, Exit
+from .guess import Guess, guess
 from .join import dummy, leaf_type
 from .literals import is_weak, typed
 from .values import Conflict, Entry, Slot, Undefined, WeakSelect, describe, leaves, rebuild, same
@@ -57,6 +59,7 @@ class Plan:
     endless: bool = False
     test: Callable[[], Value] | None = None  # traces the condition of a while
     carried: list[Carried] = field(default_factory=list)
+    guess: Guess | None = None
 
 
 def loop(t: Tracer, plan: Plan, emit: Callable[[Plan], bool]) -> None:
@@ -65,15 +68,20 @@ def loop(t: Tracer, plan: Plan, emit: Callable[[Plan], bool]) -> None:
     names, outs = _candidates(t, plan)
     cells = [s for s in t.state if isinstance(s[1], int)]
     weak = any(is_weak(t, leaf) for s in names for leaf in leaves(t.state[s]))
-    if t.probing or cells or weak or outs:
-        plan.carried = _learn(t, plan, names, outs, cells)
-    else:
+    certain = not (t.probing or weak or outs)
+    if certain:
         plan.carried = [_from_entry(t, slot) for slot in names]
-    if t.probing:
-        _pretend(t, plan)
-        after = True
-    else:
-        after = emit(plan)
+    after = None
+    if certain and cells:
+        after = guess(t, plan, names, cells, lambda slot: _from_entry(t, slot), emit)
+    if after is None:
+        if cells or not certain:
+            plan.carried = _learn(t, plan, names, outs, cells)
+        if t.probing:
+            _pretend(t, plan)
+            after = True
+        else:
+            after = emit(plan)
     t.loop_depth -= 1
     _forget(t, plan)
     if not after and not t.probing:
@@ -107,7 +115,7 @@ def _from_entry(t: Tracer, slot: Slot) -> Carried:
 
 
 def _carries(entry: Entry) -> bool:
-    return isinstance(entry, Value | WeakSelect | bool | int | float)
+    return isinstance(entry, (Value, WeakSelect, bool, int, float))
 
 
 def _learn(
@@ -288,11 +296,15 @@ def run_body(t: Tracer, plan: Plan, args: tuple[Value, ...]) -> bool:
     def take(kind: str, node: ast.AST) -> None:
         nonlocal breaks
         breaks = breaks or kind == "break"
+        if plan.guess is not None:
+            plan.guess.look(t.state)
         operands = [v for c in plan.carried for v in _leaving(t, plan, c, node, kind)]
         t.op(node, kind, tuple(operands))
 
     exit_ = Exit(take=take)
     bind(t, plan, args, inside=True)
+    if plan.guess is not None:
+        plan.guess.head = dict(t.state)
     t.frame.exits.append(exit_)
     plan.body()
     if not t.dead:

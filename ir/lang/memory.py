@@ -177,7 +177,7 @@ def _as_index(t: Tracer, node: ast.AST, part: Entry) -> Value:
 def _check_index(t: Tracer, node: ast.AST, part: Entry, size: int | None) -> None:
     if isinstance(part, slice):
         t.fail(node, "slices are not supported in a kernel; index one element or use load_vector")
-    if isinstance(part, bool | float) or not isinstance(part, int | Value | WeakSelect):
+    if isinstance(part, (bool, float)) or not isinstance(part, (int, Value, WeakSelect)):
         t.fail(node, f"an index is an integer, found {describe(part)}")
     if isinstance(part, Value) and not (isinstance(part.type, DType) and part.type.is_int):
         t.fail(node, f"an index is an integer, found {part.type}")
@@ -198,7 +198,7 @@ def cell(t: Tracer, node: ast.AST, array: Registers, index: Entry) -> Slot:
         )
     flat = 0
     for part, size in zip(parts, array.shape, strict=True):
-        if isinstance(part, Value | WeakSelect):
+        if isinstance(part, (Value, WeakSelect)):
             t.fail(
                 node,
                 "the index of a register array must be known when the kernel is traced; "

@@ -45,6 +45,9 @@ SYMBOLS = {
 }  # fmt: skip
 
 
+QUOTED = {name: repr(symbol) for name, symbol in SYMBOLS.items()}
+
+
 def _python_power(a: Any, b: Any) -> Any:
     """`a ** b` of constants; of floats with the same bits on every host."""
     if isinstance(a, float) or isinstance(b, float) or (isinstance(b, int) and b < 0):
@@ -72,6 +75,7 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
+_RUNTIME = (Value, WeakSelect)
 MAX_BITS = 4096  # of an int computed while tracing
 
 
@@ -79,12 +83,11 @@ def binary(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     """`a op b`."""
     if name not in PYTHON:
         t.fail(node, f"the operator {SYMBOLS[name]} is not supported in a kernel")
-    runtime = (Value, WeakSelect)
-    if not isinstance(a, runtime) and not isinstance(b, runtime):
+    if not isinstance(a, _RUNTIME) and not isinstance(b, _RUNTIME):
         return _constant(t, node, name, a, b)
     if name == "pow":
         return power(t, node, a, b)
-    (x, y), weak = literals.common(t, node, [a, b], repr(SYMBOLS[name]))
+    (x, y), weak = literals.common(t, node, [a, b], QUOTED[name])
     element = element_of(x.type)
     if name == "div" and not element.is_float:
         t.fail(node, f"'/' divides floats, found {x.type}; use // or convert to a float first")
@@ -157,15 +160,16 @@ def _product(t: Tracer, node: ast.AST, x: Value, n: int) -> Value:
 
 def compare(t: Tracer, node: ast.AST, op: ast.cmpop, a: Entry, b: Entry) -> Entry:
     """One link of a comparison."""
+    kind = type(op)
+    if kind in COMPARE:
+        return binary(t, node, COMPARE[kind], a, b)
     if isinstance(op, ast.Is | ast.IsNot):
         for entry in (a, b):
             t.require_static(node, entry, "what `is` compares")
         equal = a is b or (isinstance(a, DType | VectorType | FragmentType | bool) and a == b)
         return equal is isinstance(op, ast.Is)
-    if isinstance(op, ast.In | ast.NotIn):
-        found = _contains(t, node, a, b)
-        return found if isinstance(op, ast.In) else invert(t, node, found)
-    return binary(t, node, COMPARE[type(op)], a, b)
+    found = _contains(t, node, a, b)
+    return found if isinstance(op, ast.In) else invert(t, node, found)
 
 
 def _contains(t: Tracer, node: ast.AST, a: Entry, b: Entry) -> Entry:

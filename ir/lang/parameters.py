@@ -20,6 +20,8 @@ class Parameters:
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Each parameter's argument or default, in their order; TypeError in Python's words."""
+        if not kwargs and len(args) == len(self._names) == self._positional:
+            return dict(zip(self._names, args, strict=True))
         given = self._defaults | dict(zip(self._names, args, strict=False)) | kwargs
         bound = {name: given[name] for name in self._names if name in given}
         once = self._by_name.issuperset(kwargs) and kwargs.keys().isdisjoint(

@@ -1,4 +1,4 @@
-"""Constants and ids of a trace, once per scope.
+"""Constants and ids of a trace, once per scope, and the numbers of its values.
 
 The tracer writes a constant wherever the source needs one. Every later step would look at each of
 them again, so a place uses what the places before it, in its region or around it, have made.
@@ -15,29 +15,45 @@ _SHARED = frozenset({"const", *(name for name, row in ROWS.items() if row.effect
 Key = tuple[str, tuple[tuple[str, Attr], ...], tuple[int, ...], Type]
 
 
-def share(kernel: Kernel) -> Kernel:
-    """The kernel without constants and ids that are at hand already."""
-    return with_body(kernel, _Sharing().region(kernel.body))
+def share(kernel: Kernel) -> tuple[Kernel, int]:
+    """The kernel without constants and ids that are at hand already, numbered as
+    `ir.core.renumber` numbers; and how many ops it has."""
+    sharing = _Sharing()
+    return with_body(kernel, sharing.region(kernel.body)), sharing.ops
 
 
 class _Sharing:
     def __init__(self) -> None:
         self.made: dict[Key, Value] = {}
-        self.subst: dict[int, Value] = {}
+        self.new: dict[int, Value] = {}  # by the number that a value had
+        self.values = 0
+        self.ops = 0
+
+    def define(self, value: Value) -> Value:
+        made = self.new[value.id] = Value(self.values, value.type, value.hint)
+        self.values += 1
+        return made
 
     def region(self, region: Region) -> Region:
         outside, self.made = self.made, dict(self.made)
+        args = tuple([self.define(v) for v in region.args])
+        new, made = self.new, self.made
         out: list[Op] = []
         for op in region.ops:
-            if op.name in _SHARED:
-                memory = tuple([v.id for v in op.operands])  # of `count`
-                key = op.name, op.attrs, memory, op.result.type
-                value = self.made.setdefault(key, op.result)
-                if value is not op.result:
-                    self.subst[op.result.id] = value
+            name, results = op.name, op.results
+            operands = tuple([new[v.id] for v in op.operands])
+            if name in _SHARED:
+                (result,) = results
+                key = name, op.attrs, tuple([v.id for v in operands]), result.type
+                if (known := made.get(key)) is not None:
+                    new[result.id] = known
                     continue
-            operands = tuple([self.subst.get(v.id, v) for v in op.operands])
-            regions = tuple([self.region(r) for r in op.regions])
-            out.append(Op(op.name, operands, op.results, op.attrs, regions, op.loc))
+                made[key] = value = self.define(result)
+                out.append(Op(name, operands, (value,), op.attrs, (), op.loc))
+                continue
+            regions = tuple([self.region(r) for r in op.regions]) if op.regions else ()
+            results = tuple([self.define(v) for v in results])
+            out.append(Op(name, operands, results, op.attrs, regions, op.loc))
         self.made = outside
-        return Region(region.args, tuple(out))
+        self.ops += len(out)
+        return Region(args, tuple(out))

@@ -44,8 +44,10 @@ class Source:
 
     def loc(self, node: ast.AST) -> Loc:
         """Where a node begins; the function itself for nodes without a place."""
-        line = getattr(node, "lineno", self.node.lineno)
-        offset = getattr(node, "col_offset", self.node.col_offset)
+        try:
+            line, offset = node.lineno, node.col_offset  # type: ignore[attr-defined]
+        except AttributeError:
+            line, offset = self.node.lineno, self.node.col_offset
         found = self._locs.get((line, offset))
         if found is None:
             # col_offset counts UTF-8 bytes, a column counts characters.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..core import Kernel, Loc, Region, renumber, walk
+from ..core import Kernel, Loc, Region
 from ..dtypes import DType, i32
 from ..verify import VerifyError, verify
 from .decorator import KernelFunction, _refuse, fast_flags
@@ -36,8 +36,6 @@ def specialize(function: KernelFunction, specialization: str, given: dict[str, A
     constexprs = bind_constexprs(function, given)
     with _recursion(function):
         kernel, sources = _trace(function, specialization, constexprs)
-    if sum(1 for _ in walk(kernel.body)) > MAX_OPS:
-        _refuse(function.source, node, f"the kernel has over {MAX_OPS} operations; unroll less")
     try:
         verify(kernel)
     except VerifyError as error:
@@ -85,7 +83,11 @@ def _trace(
         tuple((name, attribute(value)) for name, value in constexprs.items()),
         grid,
     )
-    return renumber(share(kernel)), t.sources
+    kernel, ops = share(kernel)
+    if ops > MAX_OPS:
+        message = f"the kernel has over {MAX_OPS} operations; unroll less"
+        _refuse(function.source, function.source.node, message)
+    return kernel, t.sources
 
 
 def _subgroup(function: KernelFunction, constexprs: dict[str, Any]) -> int | None:

@@ -30,11 +30,10 @@ def block(t: Tracer, body: list[ast.stmt]) -> None:
     if body and (flag := pending(t)) is not None:  # set in the arm that `body` was moved into
         guard(t, body[0], flag, partial(block, t, body))
         return
-    for n, node in enumerate(body):
-        rest = body[n + 1 :]
+    for n, node in enumerate(body, 1):
         moved = False
         if isinstance(node, ast.If):
-            moved = if_statement(t, node, rest)
+            moved = if_statement(t, node, body[n:])
         else:
             statement(t, node)
             if isinstance(node, _STAYING) and not t.dead:
@@ -42,7 +41,7 @@ def block(t: Tracer, body: list[ast.stmt]) -> None:
         if moved or t.dead or pending_static(t):
             return
         if (flag := pending(t)) is not None:
-            guard(t, node, flag, partial(block, t, rest))
+            guard(t, node, flag, partial(block, t, body[n:]))
             return
 
 

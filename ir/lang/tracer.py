@@ -20,7 +20,7 @@ from ..dtypes import DType, MemType, Type, i32
 from ..ops import OpTypeError
 from . import literals
 from .diagnostics import Diagnostic, Note, suggest
-from .expressions import EXPRESSIONS, unsupported
+from .expressions import EXPRESSIONS, LEAVES, unsupported
 from .frames import Frame
 from .memory import name_array
 from .source import Source
@@ -30,6 +30,8 @@ from .values import Conflict, Entry, Memory, Slot, Undefined, WeakSelect, descri
 MAX_OPS = 100_000  # ops of one kernel
 MAX_WORK = 500_000  # ops traced in all, with those traced twice to learn types
 MAX_DEPTH = 100  # regions, and expressions, within one another
+_NOTHING: Any = object()
+_RECENT = 8  # the last ops, whose results may still be named
 
 
 class TraceBuilder(Builder):
@@ -55,14 +57,26 @@ class TraceBuilder(Builder):
 
     def name_last(self, value: Value, hint: str) -> Value:
         """Give `value` a hint if the op that made it is among the last ones."""
-        for n in range(len(self.ops) - 1, max(-1, len(self.ops) - 9), -1):
-            op = self.ops[n]
-            if value in op.results:
-                named = Value(value.id, value.type, hint)
-                results = tuple(named if r == value else r for r in op.results)
-                self.ops[n] = Op(op.name, op.operands, results, op.attrs, op.regions, op.loc)
-                return named
+        ops, number = self._stack[-1], value.id
+        for n in range(len(ops) - 1, max(-1, len(ops) - 1 - _RECENT), -1):
+            op = ops[n]
+            for m, result in enumerate(op.results):
+                if result.id == number:
+                    named = Value(number, value.type, hint)
+                    results = (*op.results[:m], named, *op.results[m + 1 :])
+                    ops[n] = Op(op.name, op.operands, results, op.attrs, op.regions, op.loc)
+                    return named
         return value
+
+    def recent(self) -> set[int]:
+        """The numbers of the values that `name_last` can still name."""
+        return {value.id for op in self._stack[-1][-_RECENT:] for value in op.results}
+
+
+class Attempt:
+    """Something that is traced and may be undone. done: it stands."""
+
+    done = False
 
 
 class Tracer:
@@ -90,6 +104,8 @@ class Tracer:
         self.expression_depth = 0
         self.region_depth = 0
         self.sources: dict[str, Source] = {}  # of the functions traced, by file
+        self.misguessed: set[int] = set()  # loops (`guess`), by the id of their node
+        self.outside: dict[tuple[Any, str], Entry] = {}  # names of a function from outside it
 
     # places and refusals
 
@@ -141,7 +157,9 @@ class Tracer:
         self, node: ast.AST, name: str, *operands: Value, type: Type | None = None, **attrs: Attr
     ) -> Value:
         """Append an op with one result."""
-        return self.op(node, name, operands, attrs, None if type is None else (type,)).result
+        op = self.op(node, name, operands, attrs, None if type is None else (type,))
+        (value,) = op.results
+        return value
 
     def op(
         self,
@@ -154,9 +172,10 @@ class Tracer:
     ) -> Op:
         """Append any op; what the op table refuses is a Diagnostic here."""
         self._count(node)
-        self.builder.loc = self.loc(node)
+        builder, frame = self.builder, self.frame
+        builder.loc = frame.pinned or frame.source.loc(node)
         try:
-            op = self.builder.op(name, operands, attrs, types, **more)
+            op = builder.op(name, operands, attrs, types, **more)
         except OpTypeError as error:
             self.fail(node, f"{name}: {error}")
         if self.probing and len(op.results) == 1 and self._stays_weak(op):
@@ -229,21 +248,54 @@ class Tracer:
             self.allocs, self.sites, self.numbers, self.shared_bytes, self.loop_depth = saved
             self.state, self.dead, self.frame.exits = state, dead, exits
 
+    @contextmanager
+    def attempt(self) -> Iterator[Attempt]:
+        """Trace, and undo it all where the attempt is not marked as done or meets a Diagnostic."""
+        saved = (
+            list(self.allocs),
+            dict(self.sites),
+            self.numbers,
+            self.shared_bytes,
+            self.loop_depth,
+            self.kept,
+            dict(self.state),
+            self.dead,
+        )
+        frames, ops = list(self.frames), list(self.builder.ops)
+        attempt = Attempt()
+        try:
+            yield attempt
+        except Diagnostic:
+            attempt.done = False
+        if attempt.done:
+            return
+        self.allocs, self.sites, self.numbers, self.shared_bytes, self.loop_depth = saved[:5]
+        self.kept, self.state, self.dead = saved[5:]
+        self.frames, self.frame = frames, frames[-1]
+        self.builder.ops[:] = ops
+
     # names
 
     def lookup(self, node: ast.Name) -> Entry:
         """What a name stands for here."""
         frame, name = self.frame, node.id
-        entry = self.state.get((frame.number, name))
-        if isinstance(entry, Conflict):
+        entry = self.state.get((frame.number, name), _NOTHING)
+        kind = type(entry)
+        if kind is Conflict:
             self.fail(node, f"{name!r} has no single type here: {entry.reason}")
-        if entry is None and (frame.number, name) in self.state:
-            return None
-        if isinstance(entry, Undefined) or (entry is None and name in frame.locals):
-            why = entry.reason if isinstance(entry, Undefined) and entry.reason else ""
+        if kind is Undefined or (entry is _NOTHING and name in frame.locals):
+            why = entry.reason if kind is Undefined and entry.reason else ""
             self.fail(node, f"{name!r} is used before it is defined" + (f": {why}" if why else ""))
-        if entry is not None:
+        if entry is not _NOTHING:
             return entry
+        key = (frame.function, name)
+        if (entry := self.outside.get(key, _NOTHING)) is _NOTHING:
+            entry = self.outside[key] = self._outside(node)
+        return entry
+
+    def _outside(self, node: ast.Name) -> Entry:
+        """What a name stands for outside its function."""
+        frame, name = self.frame, node.id
         try:
             return frame.lookup(name)
         except KeyError:
@@ -278,7 +330,10 @@ class Tracer:
 
     def expression(self, node: ast.expr) -> Entry:
         """What an expression stands for."""
-        handler = EXPRESSIONS.get(type(node), unsupported)
+        kind = type(node)
+        handler = EXPRESSIONS.get(kind, unsupported)
+        if kind in LEAVES:
+            return handler(self, node)
         self.expression_depth += 1
         if self.expression_depth > 4 * MAX_DEPTH:
             self.fail(node, f"expressions nest deeper than {4 * MAX_DEPTH} levels")

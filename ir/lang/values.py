@@ -92,6 +92,9 @@ class Column:
     number: int
 
 
+MISSING: Any = Undefined()  # what a state without a slot holds there
+
+
 def same(a: Entry, b: Entry) -> bool:
     """Whether two entries are interchangeable."""
     if a is b:
@@ -128,7 +131,7 @@ def rebuild(entry: Entry, parts: Iterable[Entry]) -> Entry:
 
 def is_number(entry: Entry) -> bool:
     """Whether an entry is a weakly typed constant."""
-    return isinstance(entry, int | float) and not isinstance(entry, bool)
+    return isinstance(entry, (int, float)) and not isinstance(entry, bool)
 
 
 def describe(entry: Entry) -> str:

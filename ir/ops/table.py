@@ -86,13 +86,12 @@ def define(row: OpRow) -> OpRow:
 def infer(
     name: str,
     operands: tuple[Type, ...],
-    attrs: Mapping[str, Any],
+    attrs: tuple[tuple[str, Any], ...] = (),
     wanted: tuple[Type, ...] | None = None,
 ) -> tuple[Type, ...]:
     """The result types of op `name` on these operands. Raises OpTypeError, or KeyError (no op)."""
     # The bits of a constant say nothing about types, and differ from one to the next.
-    known = () if name == "const" else tuple(attrs.items())
-    return _infer(name, operands, known, wanted)
+    return _infer(name, operands, () if name == "const" else attrs, wanted)
 
 
 @lru_cache(1 << 14)
