@@ -12,7 +12,7 @@ from typing import Any
 
 from .core import Attr, Loc, Op, Region, Value, const_bits
 from .dtypes import FragmentType, MemType, Type, VectorType
-from .ops import infer
+from .ops import infer_op
 
 __all__ = ["Builder", "RegionBuilder", "const_bits"]
 
@@ -74,7 +74,7 @@ class Builder:
         if regions:
             results = types or ()
         else:
-            results = infer(name, tuple([v.type for v in operands]), known, types)
+            results = infer_op(name, tuple([v.type for v in operands]), known, types)
         made: list[Value] = []
         for type_ in results:
             made.append(Value(self._next, type_, hint))

@@ -10,7 +10,7 @@ from typing import NoReturn
 from .builder import const_bits
 from .core import Attr, Kernel, Loc, Op, Param, Region, Value
 from .dtypes import DTYPES, Access, DType, Type, parse_type
-from .ops import ROWS, OpTypeError, infer
+from .ops import ROWS, OpTypeError, infer_op
 
 MAX_DEPTH = 200
 
@@ -282,7 +282,7 @@ class _Parser:
             self.fail(f"{len(names)} results, but {len(types)} types")
         if not regions:
             try:
-                infer(name, tuple([v.type for v in operands]), attrs, types)
+                infer_op(name, tuple([v.type for v in operands]), attrs, types)
             except OpTypeError as error:
                 self.fail(str(error))
             except KeyError as error:

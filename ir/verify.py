@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from .core import Kernel, Loc, Op, Region, Value, walk
 from .dtypes import DType, FragmentType, MemType, Space, Type, bool_
-from .ops import ROWS, Effect, OpTypeError, infer
+from .ops import ROWS, Effect, OpTypeError, infer_op
 from .uniformity import check_control
 from .verify_attrs import check_attrs
 from .verify_header import HeaderChecker, VerifyError
@@ -238,7 +238,7 @@ class _Verifier:
             )
         try:
             operands = tuple([v.type for v in op.operands])
-            infer(op.name, operands, op.attrs, tuple([v.type for v in op.results]))
+            infer_op(op.name, operands, op.attrs, tuple([v.type for v in op.results]))
         except OpTypeError as error:
             self.fail(f"{op.name}: {error}", op.loc)
 

@@ -35,7 +35,7 @@ def check_valid(kernel: Kernel) -> None:
                 assert seen[v.id].type == v.type, f"%{v.id} changes its type"
             if not op.regions:
                 types = tuple(v.type for v in op.results)
-                infer(op.name, tuple(v.type for v in op.operands), op.attrs, types)
+                infer(op.name, tuple(v.type for v in op.operands), dict(op.attrs), types)
             for inner in op.regions:
                 region(inner, scope)
             for v in op.results:

@@ -2,6 +2,6 @@
 
 from . import nv as nv
 from . import rows as rows
-from .table import ROWS, Effect, OpRow, OpTypeError, infer
+from .table import ROWS, Effect, OpRow, OpTypeError, infer, infer_op
 
-__all__ = ["ROWS", "Effect", "OpRow", "OpTypeError", "infer"]
+__all__ = ["ROWS", "Effect", "OpRow", "OpTypeError", "infer", "infer_op"]

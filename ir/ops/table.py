@@ -86,10 +86,20 @@ def define(row: OpRow) -> OpRow:
 def infer(
     name: str,
     operands: tuple[Type, ...],
-    attrs: tuple[tuple[str, Any], ...] = (),
+    attrs: Mapping[str, Any],
     wanted: tuple[Type, ...] | None = None,
 ) -> tuple[Type, ...]:
     """The result types of op `name` on these operands. Raises OpTypeError, or KeyError (no op)."""
+    return infer_op(name, operands, tuple(attrs.items()), wanted)
+
+
+def infer_op(
+    name: str,
+    operands: tuple[Type, ...],
+    attrs: tuple[tuple[str, Any], ...],
+    wanted: tuple[Type, ...] | None = None,
+) -> tuple[Type, ...]:
+    """`infer` with the attributes as an op has them."""
     # The bits of a constant say nothing about types, and differ from one to the next.
     return _infer(name, operands, () if name == "const" else attrs, wanted)
 
