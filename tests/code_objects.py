@@ -83,6 +83,7 @@ class Assembly:
             (24, 4, "by_value"), (28, 4, "by_value"), (32, 4, "by_value"),
         )
     )  # fmt: skip
+    more: str = ""  # behind the descriptor
 
     def text(self) -> str:
         gfx9 = PROCESSORS[self.target.split(":")[0]].wavefront == 64
@@ -114,7 +115,7 @@ k:
   .amdhsa_next_free_vgpr {self.vgprs[0] + (self.agprs or 0) * self.unified()}
   .amdhsa_next_free_sgpr 8
 {accum}{wave}.end_amdhsa_kernel
-.amdgpu_metadata
+{self.more}.amdgpu_metadata
 amdhsa.version: [1, 2]
 amdhsa.target: 'amdgcn-amd-amdhsa--{self.target}'
 amdhsa.kernels:

@@ -182,6 +182,12 @@ def test_what_no_kernel_holds_is_refused(text: str, words: str) -> None:
         link.link(built(text), ["plain"])
 
 
+def test_a_kernel_of_another_name_is_missed() -> None:
+    for entries in (["other"], [], ["plain", "other"]):
+        with pytest.raises(LinkError, match=r"exports plain, plain\.kd; expected"):
+            link.link(built(PLAIN), entries)
+
+
 def test_a_kernel_that_llvm_dropped_is_missed() -> None:
     # `#1`: a size of waves that the processor does not have.
     text = PLAIN.replace("#0", "#1") + 'attributes #1 = { "target-features"="+wavefrontsize32" }\n'
@@ -231,6 +237,18 @@ def test_relocations_against_absolute_symbols(kind: int, expected: str | None) -
         return
     text = Parsed(link.link(obj, ["pick"])).data(".text")
     assert text[place:][: len(expected) // 2].hex() == expected
+
+
+def test_addends_count_in_all_their_bits() -> None:
+    addend = 0x700000005
+    for kind, absolute in ((1, True), (2, True), (10, False), (11, False)):
+        values = []
+        for n in (0, addend):
+            obj = retyped(kind, absolute, n)
+            place = struct.unpack_from("<Q", obj, Parsed(obj).sections[".rela.text"][4])[0]
+            text = Parsed(link.link(obj, ["pick"])).data(".text")
+            values.append(struct.unpack_from("<i", text, place)[0])
+        assert values[1] - values[0] == (5 if kind in (1, 10) else 7), kind
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3, 6])

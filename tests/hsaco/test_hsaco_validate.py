@@ -146,7 +146,7 @@ def test_more_lds_than_the_processor_has(target: str, most: int) -> None:
         ("gfx1100", 1024, 32, 192), ("gfx1102", 1024, 32, 128), ("gfx1030", 1024, 32, 128),
         ("gfx1100", 1024, 64, 192), ("gfx1102", 1024, 64, 128),
         ("gfx906", 1024, 64, 64), ("gfx908", 512, 64, 128), ("gfx942", 1024, 64, 128),
-        ("gfx90a", 512, 64, 256),
+        ("gfx90a", 512, 64, 256), ("gfx906", 257, 64, 128),
     ],
 )  # fmt: skip
 def test_more_registers_than_a_whole_workgroup_may_have(
@@ -156,7 +156,46 @@ def test_more_registers_than_a_whole_workgroup_may_have(
     label = replace(LABEL, target=target, workgroup=(size, 1, 1))
     assert validate.inspect(linked(made), label)["vgprs"] == most
     over = replace(made, vgprs=(most + 8, most + 8))
-    refused(over, label, f"{size} invocations is {size // wave} waves on 4 SIMDs; .* of the")
+    refused(over, label, f"{size} invocations is {-(-size // wave)} waves on 4 SIMDs; .* of the")
+
+
+def patched(blob: bytes, place: int, value: int) -> bytes:
+    return blob[:place] + bytes([value]) + blob[place + 1 :]
+
+
+def test_bytes_of_the_headers_that_only_the_loader_reads() -> None:
+    blob = linked(GOOD)
+    cases = [(8, 4, "code object version 6, not 5"), (12, 1, "e_ident"), (8, 2, "e_ident")]
+    for n in range(4):  # the segment of code
+        at = 64 + 56 * n
+        if blob[at] == 1 and blob[at + 4] == 5:
+            cases.append((at + 4, 4, "in no loaded segment fit for them"))
+    assert len(cases) == 4
+    # Reserved bytes of the descriptor, which follows 36 bytes of arguments.
+    descriptor = blob.index(bytes(8) + b"\x24" + bytes(7))
+    for at in (12, 24, 43, 60, 63):
+        cases.append((descriptor + at, 1, "reserved bytes of the kernel descriptor"))
+    for place, value, words in cases:
+        with pytest.raises(CompileError, match=words):
+            validate.inspect(patched(blob, place, value), LABEL)
+
+
+def test_a_descriptor_that_the_metadata_does_not_know() -> None:
+    more = """.amdhsa_kernel two
+  .amdhsa_next_free_vgpr 8
+  .amdhsa_next_free_sgpr 8
+.end_amdhsa_kernel
+.globl two
+.type two,@function
+.text
+.p2align 8
+two:
+  s_endpgm
+.size two, .-two
+"""
+    blob = link.link(replace(GOOD, more=more).object(), ["k", "two"])
+    with pytest.raises(CompileError, match=r"metadata and descriptors differ: two\.kd"):
+        validate.inspect(blob, LABEL)
 
 
 def test_a_stack_without_a_bound() -> None:
