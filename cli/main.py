@@ -31,6 +31,20 @@ def parser() -> argparse.ArgumentParser:
     inspect.add_argument("path", help="an artifact, or the folder of a bundle")
     inspect.add_argument("--json", action="store_true", help="the manifest or index as JSON")
 
+    fatbin = commands.add_parser("fatbin", help="a kernel's cubins and PTX as one file")
+    fatbin.add_argument("kernel", help="the kernel")
+    fatbin.add_argument("specialization", nargs="?", help="which one, where there are several")
+    fatbin.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write")
+    fatbin.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="only this one, cubin-sm_90 or ptx-sm_80; may be given several times",
+    )
+    _bundle(fatbin)
+    fatbin.add_argument("--json", action="store_true", help="how it is launched as JSON")
+
     check = commands.add_parser("check", help="run every kernel and judge it by its reference")
     check.add_argument(
         "device", nargs="?", default="cpu", help="cpu, cuda, vulkan, vulkan:NAME, ..."
@@ -98,6 +112,10 @@ def run(arguments: argparse.Namespace) -> int:
         from .show import inspect
 
         return inspect(arguments.path, arguments.json)
+    if arguments.command == "fatbin":
+        from .fatbin import fatbin
+
+        return fatbin(arguments)
     if arguments.command == "check":
         from .check import check
 

@@ -87,6 +87,10 @@ def missing(name: str) -> str | None:
         return _qemu()
     if name in ("ptxas", "nvjitlink"):
         return _assembler(name)
+    if name in ("fatbinary", "cuobjdump"):
+        from gristmill.cli.fatbin import nvidia_program
+
+        return None if nvidia_program(name) else f"neither nvidia's packages nor PATH has {name}"
     if name == "ld.lld" or name.startswith("llvm-"):
         return None if llvm_tool(name) else f"no {name} of the build's release of LLVM on PATH"
     if name == "llc":
