@@ -35,6 +35,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "ptx": _PTX,
     "cubin": (*_PTX, "backends/cubin/**/*.py"),
+    "hsaco": (*_SIMT, "backends/hsaco/**/*.py", "backends/link/**/*.py"),
 }
 
 

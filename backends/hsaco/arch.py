@@ -1,0 +1,105 @@
+"""What LLVM is told about each processor, and what the emitter may ask of it.
+
+LLVM ends its process on an instruction that a processor lacks, so what differs stands here. What a
+code object looks like and what a workgroup may take is in `processors`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..llvm.toolchain import Machine
+from .processors import PROCESSORS, SETTINGS, Processor, parse_target
+
+_GFX9 = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx9-generic", "gfx9-4-generic")
+_GFX10 = ("gfx1030", "gfx10-3-generic")
+_LEVELS = {**dict.fromkeys(_GFX9, 9), **dict.fromkeys(_GFX10, 10)}
+
+
+@dataclass(frozen=True, slots=True)
+class Arch:
+    """A processor with the settings that code is generated for, and the size of its waves.
+
+    target: the target id. level: 9, 10, 11 or 12, the generation of its instructions.
+    """
+
+    target: str
+    processor: Processor
+    level: int
+    lanes: int
+
+    @property
+    def cpu(self) -> str:
+        return self.target.partition(":")[0]
+
+    @property
+    def code_object(self) -> int:
+        """Version of its code objects: 6 for generic processors, which 5 does not know."""
+        return 6 if self.processor.generic else 5
+
+    @property
+    def row_lanes(self) -> bool:
+        """Moves between the 16 lanes of a row by any exclusive or (DPP `row_xmask`), and between
+        neighbouring rows (`v_permlanex16`)."""
+        return self.level >= 10
+
+    @property
+    def halves_apart(self) -> bool:
+        """The LDS hardware moves words within 32 lanes only, although a wave has 64."""
+        return self.level >= 10 and self.lanes == 64
+
+    @property
+    def half_swap(self) -> bool:
+        """The halves of a wave of 64 change places in one instruction (`v_permlane64`)."""
+        return self.level >= 11
+
+    @property
+    def bf16(self) -> bool:
+        """It rounds f32 to bf16."""
+        return self.cpu == "gfx950"
+
+    @property
+    def machine(self) -> Machine:
+        """What LLVM generates code for. Its passes are needed: they find out which of the
+        arguments that a launch could add a kernel uses (none), and keep the others out."""
+        return Machine(
+            triple="amdgcn-amd-amdhsa",
+            cpu=self.cpu,
+            features=",".join(self._features()),
+            speed=1,
+            opt=2,
+        )
+
+    def _features(self) -> list[str]:
+        _, chosen = parse_target(self.target)
+        found = [f"{chosen[s]}{s}" for s in SETTINGS if s in chosen]
+        if self.lanes > self.processor.wavefront:
+            found.append("+wavefrontsize64")
+        return found
+
+
+def find(target: str, subgroup: int | None) -> Arch:
+    """The processor of a target id for subgroups of a size, None or 1: of any.
+
+    ValueError names the known processors, or the sizes that there are.
+    """
+    processor, _ = parse_target(target)
+    sizes = sizes_of(processor)
+    size = subgroup if subgroup not in (None, 1) else processor.wavefront
+    if size not in sizes:
+        there = " or ".join(map(str, sizes))
+        raise ValueError(f"a subgroup has {there} invocations here, not {subgroup}")
+    return Arch(target, processor, level(target.partition(":")[0]), size)
+
+
+def sizes_of(processor: Processor) -> tuple[int, ...]:
+    """The sizes of subgroups, the usual one first."""
+    return (64,) if processor.wavefront == 64 else (32, 64)
+
+
+def level(cpu: str) -> int:
+    """The generation of a processor's instructions."""
+    return _LEVELS.get(cpu, 12 if cpu.startswith("gfx12") else 11)
+
+
+ARCHS = tuple(PROCESSORS)

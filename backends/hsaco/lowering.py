@@ -1,0 +1,75 @@
+"""The state while a kernel is written for HSACO, with what needs no module of its own."""
+
+from __future__ import annotations
+
+from ...ir.core import Kernel
+from ..llvm.text import Function
+from ..llvm.types import Ty
+from ..simt.ids import linear_id
+from ..simt.lowering import GLOBAL, SHARED, LoweringError, Memory
+from ..simt.lowering import Lowering as SimtLowering
+from .arch import Arch
+from .arithmetic import HsacoArithmetic
+
+__all__ = ["CONSTANT", "GLOBAL", "PRIVATE", "SHARED", "Lowering", "LoweringError", "Memory"]
+
+CONSTANT, PRIVATE = "ptr addrspace(4)", "ptr addrspace(5)"
+_AXES = "xyz"
+_MOST = 2**32 - 1  # work-items of a grid
+_GRID_SIZES = 12  # bytes into a dispatch packet: work-items along x, y, z as u32
+# Buffers lie in the device's own memory, which no other device and no host updates meanwhile.
+_COARSE = ", !amdgpu.no.fine.grained.memory !0, !amdgpu.no.remote.memory !0"
+
+
+class Lowering(SimtLowering):
+    """One kernel for one processor; `target.HsacoLowering` adds what other modules emit."""
+
+    scopes = {GLOBAL: 'syncscope("agent")', SHARED: 'syncscope("workgroup")'}  # noqa: RUF012
+    private = PRIVATE
+
+    def __init__(self, kernel: Kernel, arch: Arch, f: Function) -> None:
+        super().__init__(kernel, f, HsacoArithmetic(f, arch, kernel.fast))
+        self.arch, self.lanes = arch, arch.lanes
+        self.launched: list[str] = []  # workgroups along x and y
+
+    def local_word(self, d: int) -> str:
+        return self.ranged(f"llvm.amdgcn.workitem.id.{_AXES[d]}", 0, self.kernel.workgroup[d])
+
+    def group_word(self, d: int) -> str:
+        most = _MOST // self.kernel.workgroup[d]
+        return self.ranged(f"llvm.amdgcn.workgroup.id.{_AXES[d]}", 0, most)
+
+    def row(self) -> str:
+        """From the packet of the launch: arguments that say it would be hidden ones."""
+        f = self.f
+        packet = f.call("llvm.amdgcn.dispatch.ptr", CONSTANT)
+        for d in (0, 1):
+            at = _GRID_SIZES + 4 * d
+            place = f.value(f"getelementptr inbounds i8, {CONSTANT} {packet}, i64 {at}")
+            items = f.value(f"load i32, {CONSTANT} {place}, align 4, !invariant.load !0")
+            size = self.kernel.workgroup[d]
+            self.launched.append(f.value(f"udiv exact i32 {items}, {size}") if size > 1 else items)
+        return self.launched[0]
+
+    def folded(self) -> str:
+        """The launched counts are not those of the true grid."""
+        f, pairs = self.f, zip(self.launched, self.grid[:2], strict=True)
+        differ = [f.value(f"icmp ne i32 {a}, {b}") for a, b in pairs]
+        return f.value(f"or i1 {differ[0]}, {differ[1]}")
+
+    def subgroup_number(self) -> str:
+        """The same for all lanes, which LLVM does not know."""
+        shift = self.lanes.bit_length() - 1
+        if self.kernel.subgroup != self.lanes:
+            return super().subgroup_number()
+        own = self.f.value(f"lshr i32 {linear_id(self)}, {shift}")
+        return self.f.call("llvm.amdgcn.readfirstlane.i32", "i32", ("i32", own))
+
+    def atomic_note(self, memory: Memory, kind: str, t: Ty) -> str:
+        """What the hardware adds without a loop: floats in memory that is the device's own. A
+        denormal that it takes for zero could be told only by the order of additions, which is
+        open."""
+        if not t.dtype.is_float or kind == "xchg":
+            return ""
+        note = _COARSE if memory.space == GLOBAL else ""
+        return note + (", !amdgpu.ignore.denormal.mode !0" if kind == "fadd" else "")
