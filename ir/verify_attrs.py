@@ -60,6 +60,7 @@ def _names(value: Attr, op: Op, kernel: Kernel) -> bool:
 
 
 _DIM = {"dim": _one_of(0, 1, 2)}
+_FACTORS = ("f16", "bf16", "f32", "i8", "u8", "f8e4m3", "f8e5m2")
 REQUIRED: dict[str, dict[str, Check]] = {
     **verify_nv.REQUIRED,
     "const": {"bits": _bits},
@@ -85,9 +86,9 @@ REQUIRED: dict[str, dict[str, Check]] = {
     "fragment_reduce": {"kind": _one_of(*ROW_KINDS)},
     "fragment_coordinate": {"dim": _one_of(0, 1)},
     "nv_mma": {
-        "shape": _one_of("m16n8k8", "m16n8k16", "m16n8k32"),
-        "a": _one_of("f16", "bf16", "f32", "i8", "u8"),
-        "b": _one_of("f16", "bf16", "f32", "i8", "u8"),
+        "shape": _one_of("m8n8k16", "m16n8k8", "m16n8k16", "m16n8k32"),
+        "a": _one_of(*_FACTORS),
+        "b": _one_of(*_FACTORS),
     },
     "nv_ldmatrix": {"transposed": _one_of(True, False)},
     "switch": {"cases": _cases},

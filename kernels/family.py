@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import float8
 from ..ir.dtypes import DTYPES, DType
 from ..ir.lang import KernelFunction
 from ..ir.ops.meaning import round_bf16
@@ -21,8 +22,9 @@ from ..ir.ops.meaning import round_bf16
 Args = dict[str, Any]
 Constexprs = dict[str, Any]
 
-_SIGNIFICAND = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
-_LEAST = {"f16": 2.0**-24, "bf16": 2.0**-133, "f32": 2.0**-149, "f64": 2.0**-1074}
+_SIGNIFICAND = {"f8e4m3": 4, "f8e5m2": 3, "f16": 11, "bf16": 8, "f32": 24, "f64": 53}
+_LEAST = {"f8e4m3": 2.0**-9, "f8e5m2": 2.0**-16, "f16": 2.0**-24, "bf16": 2.0**-133}
+_LEAST |= {"f32": 2.0**-149, "f64": 2.0**-1074}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,10 @@ def gamma(n: float, t: DType) -> float:
 
 
 def encode(values: np.ndarray, t: DType) -> np.ndarray:
-    """Values in the storage form of `t`, rounded to nearest (bf16 as its uint16 patterns)."""
+    """Values in the storage form of `t`, rounded to nearest (bf16 as its uint16 patterns, 8-bit
+    floats as their uint8 ones)."""
+    if not t.computes:
+        return float8.rounded(values, t.name)
     if t.name == "bf16":
         words = np.ascontiguousarray(round_bf16(np.asarray(values, np.float64))).view(np.uint32)
         return (words >> np.uint32(16)).astype(np.uint16)
@@ -84,6 +89,8 @@ def encode(values: np.ndarray, t: DType) -> np.ndarray:
 
 def decode(array: np.ndarray, t: DType) -> np.ndarray:
     """Stored values as float64 (integers and bools as they are)."""
+    if not t.computes:
+        return float8.decode(array, t.name).astype(np.float64)
     if t.name == "bf16":
         return (array.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
     return array.astype(np.float64) if t.is_float else array
@@ -109,6 +116,13 @@ def rounding(value: np.ndarray, t: DType) -> np.ndarray:
     """The error of rounding `value` to `t` once, denormal and overflow ranges included."""
     with np.errstate(all="ignore"):
         return np.abs(value) * u(t) + least(t)
+
+
+def _greatest(t: DType) -> float:
+    """The greatest finite value, or a bound below infinity."""
+    if not t.computes:
+        return float8.FORMATS[t.name].limit
+    return float(np.finfo(np.float32 if t.name == "bf16" else t.storage).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +154,7 @@ def compare(actual: np.ndarray, expected: Expected, t: DType) -> Comparison:
     bound = np.nan_to_num(bound.reshape(-1), nan=0.0, posinf=np.inf)
     with np.errstate(all="ignore"):
         limit = decode(encode(np.array([np.inf]), t), t)[0]
-        greatest = (
-            float(np.finfo(np.float32).max) if t.name == "bf16" else float(np.finfo(t.storage).max)
-        )
+        greatest = _greatest(t)
         overflow = (got == np.sign(want) * limit) & (np.abs(want) + bound >= greatest)
         same = (got == want) | (np.isnan(got) & np.isnan(want)) | overflow
         error = np.where(same, 0.0, np.abs(got - want))

@@ -17,6 +17,8 @@ KINDS = (
     ("f16", "f16", "f32", 16), ("f16", "f16", "f16", 16), ("bf16", "bf16", "f32", 16),
     ("f32", "f32", "f32", 8), ("i8", "i8", "i32", 32), ("u8", "u8", "i32", 32),
     ("u8", "i8", "i32", 32), ("i8", "u8", "i32", 32),
+    ("f8e4m3", "f8e4m3", "f32", 32), ("f8e5m2", "f8e5m2", "f32", 32),
+    ("f8e4m3", "f8e5m2", "f32", 32), ("f8e5m2", "f8e4m3", "f32", 32),
 )  # fmt: skip
 LAYOUTS = tuple((a, b) for a in ("row", "column") for b in ("row", "column"))
 STEPS = 2  # products along k
@@ -92,6 +94,7 @@ def tolerance(a: np.ndarray, b: np.ndarray, c: np.ndarray, kind: str, out: str) 
     if out == "i32":
         return 0.0
     depth, unit = a.shape[1] // STEPS, 2.0**-23 if out == "f32" else 2.0**-10
+    unit = 2.0**-13 if not DTYPES[kind].computes else unit
     size = np.abs(a) @ np.abs(b)
     loose = 2 * 2.0**-11 * size * 1.01 if kind == "f32" else 0.0
     least = 2.0**-149 if out == "f32" else 2.0**-24
@@ -239,7 +242,8 @@ def swizzled(
 
 def swizzled_case(rng: np.random.Generator, t: str, size: int) -> tuple[Product, np.ndarray]:
     """`swizzled` on fresh values, and its second output."""
-    out, depth = ("i32", 32) if t in ("i8", "u8") else ("f32", 16)
+    out = "i32" if DTYPES[t].is_int else "f32"
+    depth = 32 // DTYPES[t].bytes
     traced = swizzled.trace("test", T=t, TC=out, K=depth, SUBGROUP=size)
     a, b = normal(rng, (16, 2 * depth), DTYPES[t]), normal(rng, (2 * depth, 128), DTYPES[t])
     x, z = (decode(v, DTYPES[t]).astype(np.float64) for v in (a, b))

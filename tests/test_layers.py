@@ -19,7 +19,7 @@ MAX_LINES = 400
 LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "ir": ({"ir"}, {"numpy"}, set()),
     "store": ({"store"}, set(), {"obstore", "grpc"}),
-    "kernels": ({"kernels", "ir.lang", "ir.dtypes", "ir.ops"}, {"numpy"}, set()),
+    "kernels": ({"kernels", "ir.lang", "ir.dtypes", "ir.float8", "ir.ops"}, {"numpy"}, set()),
     "backends": ({"backends", "ir", "store"}, {"numpy"}, {"llvmlite"}),
     "backends/llvm": ({"backends", "ir", "store"}, {"numpy", "llvmlite"}, set()),
     "backends/cpu": ({"backends", "ir", "store"}, {"numpy", "llvmlite"}, set()),

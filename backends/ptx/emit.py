@@ -12,7 +12,7 @@ from ...ir import passes
 from ...ir.core import Kernel
 from ...ir.passes.copies import PlainCopies
 from ...ir.passes.fragments import Fragments
-from ...ir.passes.fragments_nv import NvFragments
+from ...ir.passes.fragments_nv import NvFragments, multiplies
 from ...ir.passes.support import Support
 from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options
@@ -57,9 +57,10 @@ _FAST = Support(native=_NATIVE | {f"{name}:f32" for name in fast.FUNCTIONS})
 
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The PTX of a kernel. CompileError for what this target cannot run."""
-    level = nv.suited(kernel, find_arch(kernel.name, arch))
+    level = find_arch(kernel.name, arch)
     nv.check(kernel, f"ptx-{arch}", arch)
     kernel = prepare(kernel, options, level)
+    level = nv.suited(kernel, level)
     block = shared.place_arrays(kernel)
     text = write(kernel, level, block)
     try:
@@ -91,8 +92,8 @@ def find_arch(kernel: str, name: str) -> Arch:
 def prepare(kernel: Kernel, options: Options, arch: Arch = ARCHS["sm_80"]) -> Kernel:
     """The kernel after the passes of this target."""
     support = _FAST if "approximate" in kernel.fast else _EXACT
-    native = arch.mma and kernel.subgroup == SUBGROUP
-    fragments = NvFragments(ldmatrix=not options.checks) if native else Fragments()
+    native = kernel.subgroup == SUBGROUP and multiplies(kernel, arch.products)
+    fragments = NvFragments(arch.products, not options.checks) if native else Fragments()
     copies = None if arch.copies and not options.checks else PlainCopies()
     steps = passes.standard(
         support, checks=options.checks, renumber=False, fragments=fragments, copies=copies

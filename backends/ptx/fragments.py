@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.core import Op
+from ...ir.core import Kernel, Op, walk
 from ...ir.dtypes import element_of, lanes_of
+from ...ir.passes.fragments_nv import SUBGROUP, Products, multiplies, product_kinds
 from ..simt.memory import folded_place
 from .lowering import SHARED, Lowering
 
 _WHOLE = {"i8": "s8", "u8": "u8"}
+_EIGHT = {"f8e4m3": "e4m3", "f8e5m2": "e5m2"}
+_ISA, _ISA_EIGHT = "6.5", "8.4"  # of PTX: the least with products, and with those of 8-bit floats
+
+
+def isa(kernel: Kernel, products: Products) -> str:
+    """The least version of PTX for a kernel's products, before or after its passes; empty if it
+    has none."""
+    made = [op for op in walk(kernel.body) if op.name in ("nv_mma", "nv_ldmatrix")]
+    kinds = set()
+    if kernel.subgroup == SUBGROUP and multiplies(kernel, products):
+        kinds = product_kinds(kernel) & {kind for kind, _, _ in products}
+        made += [op for op in walk(kernel.body) if op.name == "fragment_mma"]
+    if "f8" in kinds or any(op.name == "nv_mma" and op.attr("a") in _EIGHT for op in made):
+        return _ISA_EIGHT
+    return _ISA if made else ""
 
 
 def emit_mma(x: Lowering, op: Op) -> None:
-    """A product of m16n8kK: registers of a, b and the sum."""
+    """A product of mMn8kK: registers of a, b and the sum."""
     f, shape = x.f, op.attr("shape")
     a, b = str(op.attr("a")), str(op.attr("b"))
     left, right, total = (x.parts(v) for v in op.operands)
@@ -29,6 +45,8 @@ def emit_mma(x: Lowering, op: Op) -> None:
         name = "f32.f32" if element.is_float else "f16.f16"
     elif a in _WHOLE:
         name = _WHOLE[a] if a == b else f"{_WHOLE[a]}.{_WHOLE[b]}"
+    elif a in _EIGHT:
+        name = f"f32.{_EIGHT[a]}.{_EIGHT[b]}.f32"
     else:
         name = {"bf16": "bf16", "f32": "tf32"}[a]
     packed = name == "f16.f16"
@@ -50,7 +68,7 @@ def _tf32(x: Lowering, word: str) -> str:
 
 
 def emit_ldmatrix(x: Lowering, op: Op) -> None:
-    """Four 8 x 8 matrices of 16-bit elements from workgroup memory."""
+    """Four matrices of 8 rows of 16 bytes from workgroup memory."""
     f, memory = x.f, x.memory[op.operands[0].id]
     pointer = folded_place(x, memory, op.operands[1])
     tail = ".trans" if op.attr("transposed") else ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...ir.core import Kernel
 from ...ir.extensions import cluster, used
 from ..compile import CompileError
-from . import nv_async, nv_groups, nv_wgmma
+from . import fragments, nv_async, nv_groups, nv_wgmma
 from .arch import Arch
 
 EMIT = {**nv_async.EMIT, **nv_wgmma.EMIT, **nv_groups.EMIT}
@@ -48,10 +48,15 @@ def check(kernel: Kernel, target: str, arch: str) -> None:
 
 
 def suited(kernel: Kernel, arch: Arch) -> Arch:
-    """The architecture with the version of PTX that a kernel's extensions need."""
+    """The architecture with the version of PTX that a kernel's extensions and products need; the
+    same before and after its passes."""
     late = any(f in _WHERE for f in used(kernel)) or cluster(kernel) > 1
-    older = tuple(map(int, arch.isa.split("."))) < tuple(map(int, ISA.split(".")))
-    return replace(arch, isa=ISA) if late and older else arch
+    needed = [arch.isa, ISA if late else "", fragments.isa(kernel, arch.products)]
+    return replace(arch, isa=max(filter(None, needed), key=_version))
+
+
+def _version(isa: str) -> tuple[int, ...]:
+    return tuple(map(int, isa.split(".")))
 
 
 def facts(kernel: Kernel) -> dict[str, object]:

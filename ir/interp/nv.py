@@ -23,20 +23,22 @@ from .values import decode, encode, int_attr, register_type
 if TYPE_CHECKING:
     from .machine import Machine
 
+_ROW_BYTES = 16  # of a matrix that ldmatrix loads
+
 # (registers, lanes, elements of a register) -> row or column, for each shape, with
 # g = lane // 4 and t = lane % 4.
 Place = tuple[int, int]
 
 
-def _a(depth: int, bits: int) -> Iterator[tuple[int, int, int, Place]]:
-    """Register, lane, element, (row, column) of a 16 x depth operand a."""
-    per = 32 // bits
+def _a(rows: int, depth: int, bits: int) -> Iterator[tuple[int, int, int, Place]]:
+    """Register, lane, element, (row, column) of a rows x depth operand a; 8 or 16 rows."""
+    per, high = 32 // bits, rows // 8
     for lane in range(32):
         g, t = divmod(lane, 4)
-        for register in range(4):
+        for register in range(high * depth // (4 * per)):
             for e in range(per):
-                row = g + 8 * (register % 2)
-                yield register, lane, e, (row, t * per + e + depth // 2 * (register // 2))
+                row = g + 8 * (register % high)
+                yield register, lane, e, (row, t * per + e + 4 * per * (register // high))
 
 
 def _b(depth: int, bits: int) -> Iterator[tuple[int, int, int, Place]]:
@@ -44,17 +46,17 @@ def _b(depth: int, bits: int) -> Iterator[tuple[int, int, int, Place]]:
     per = 32 // bits
     for lane in range(32):
         g, t = divmod(lane, 4)
-        for register in range(2):
+        for register in range(depth // (4 * per)):
             for e in range(per):
-                yield register, lane, e, (t * per + e + depth // 2 * register, g)
+                yield register, lane, e, (t * per + e + 4 * per * register, g)
 
 
-def _c(bits: int) -> Iterator[tuple[int, int, int, Place]]:
-    """The same of a 16 x 8 sum."""
+def _c(rows: int, bits: int) -> Iterator[tuple[int, int, int, Place]]:
+    """The same of a rows x 8 sum."""
     per = 32 // bits
     for lane in range(32):
         g, t = divmod(lane, 4)
-        for n in range(4):
+        for n in range(rows // 4):
             yield n // per, lane, n % per, (g + 8 * (n // 2), 2 * t + n % 2)
 
 
@@ -76,22 +78,23 @@ def _matrix(
 
 
 def mma(machine: Machine, frame: Frame, op: Op) -> None:
-    """mma.sync.m16n8kK: the product of one warp."""
+    """mma.sync.mMn8kK: the product of one warp."""
     grid = Grid(machine, frame, op)
-    depth = int(str(op.attr("shape"))[len("m16n8k") :])
+    rows, depth = map(int, str(op.attr("shape")).removeprefix("m").split("n8k"))
     a, b = DTYPES[str(op.attr("a"))], DTYPES[str(op.attr("b"))]
     c = op.result.type.element  # type: ignore[union-attr]
     if c.name == "u32":  # packed
         c = DTYPES["f16"]
-    tables = [grid.table(widen(frame.get(v.id), frame.size), 0) for v in op.operands]
+    flat = [grid.table(widen(frame.get(v.id), frame.size), 0) for v in op.operands]
+    tables = [v.reshape(grid.rows, grid.size, -1) for v in flat]
     wide = np.int64 if c.is_int else np.float64
-    left = _matrix(tables[0], a, (16, depth), _a(depth, a.bits)).astype(wide)
+    left = _matrix(tables[0], a, (rows, depth), _a(rows, depth, a.bits)).astype(wide)
     right = _matrix(tables[1], b, (depth, 8), _b(depth, b.bits)).astype(wide)
-    total = _matrix(tables[2], c, (16, 8), _c(c.bits)).astype(wide)
+    total = _matrix(tables[2], c, (rows, 8), _c(rows, c.bits)).astype(wide)
     with np.errstate(all="ignore"):
         total = (left @ right + total).astype(register_type(c))
     out = np.zeros((*tables[2].shape, 32 // c.bits), register_type(c))
-    for register, lane, e, (row, column) in _c(c.bits):
+    for register, lane, e, (row, column) in _c(rows, c.bits):
         out[:, lane, register, e] = total[:, row, column]
     words = np.ascontiguousarray(encode(out, c)).view(tables[2].dtype)[..., 0]
     frame.values[op.result.id] = grid.pick(words)
@@ -102,20 +105,21 @@ def ldmatrix(machine: Machine, frame: Frame, op: Op) -> None:
     grid = Grid(machine, frame, op)
     memory = machine.memories[op.operands[0].id]
     index = widen(frame.get(op.operands[1].id), frame.size).astype(np.int64)
-    odd = (index % 8 != 0) | (index < 0) | (index + 8 > memory.count)
+    length = _ROW_BYTES // memory.dtype.bytes
+    odd = (index % length != 0) | (index < 0) | (index + length > memory.count)
     if odd.any():
         at = int(index[np.flatnonzero(odd)[0]])
         machine.recorder.add(
-            ProblemKind.OUT_OF_BOUNDS if at % 8 == 0 else ProblemKind.MISALIGNED,
+            ProblemKind.OUT_OF_BOUNDS if at % length == 0 else ProblemKind.MISALIGNED,
             op,
             int(np.count_nonzero(odd)),
             lambda: f"ldmatrix of {memory.name}[{at}], which has {memory.count} elements",
         )
         index = np.where(odd, 0, index)
     cells = index + memory.base(machine, frame)
-    cells = cells[:, None] + np.arange(8)
-    keys = (machine.keys(frame) | MANY).repeat(8) if machine.watch_races else cells.ravel()
-    chosen = np.arange(frame.size).repeat(8)
+    cells = cells[:, None] + np.arange(length)
+    keys = (machine.keys(frame) | MANY).repeat(length) if machine.watch_races else cells.ravel()
+    chosen = np.arange(frame.size).repeat(length)
     watch_load(machine, frame, op, memory, cells.ravel(), chosen, keys)
     assert isinstance(op.operands[0].type, MemType)
     bits = memory.data[cells].view(np.uint16)

@@ -19,6 +19,7 @@ PRODUCTS: dict[tuple[str, str, str], int] = {
     ("bf16", "bf16", "f32"): 16,
     ("f32", "f32", "f32"): 8,
     **{(a, b, "i32"): 32 for a in ("i8", "u8") for b in ("i8", "u8")},
+    **{(a, b, "f32"): 32 for a in ("f8e4m3", "f8e5m2") for b in ("f8e4m3", "f8e5m2")},
 }
 ROW_KINDS = ("add", "max", "min")
 
@@ -111,7 +112,8 @@ def _words(t: Type, what: str, *counts: int) -> None:
 
 def nv_mma_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     a, b, c = operands
-    _words(a, "operand 1", 2, 4)
+    if a != u32:
+        _words(a, "operand 1", 2, 4)
     require(b == u32 or (isinstance(b, VectorType) and b.element == u32), f"operand 2 is {b}")
     require(isinstance(c, VectorType), f"operand 3 must be a vector, not {c}")
     return (c,)
@@ -121,5 +123,7 @@ def nv_ldmatrix_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Typ
     memory = memory_type(operands[0], "operand 1")
     int_scalar(operands[1], "an index")
     require(memory.space.value == "workgroup", f"ldmatrix reads workgroup memory, not {memory}")
-    require(memory.element.bits == 16, f"ldmatrix moves 16-bit elements, not {memory.element}")
+    bits = memory.element.bits
+    fits = bits == 16 or (bits == 8 and not attrs["transposed"])
+    require(fits, f"ldmatrix moves 16-bit elements and whole rows of 8-bit ones, not {memory}")
     return (VectorType(u32, 4),)

@@ -169,8 +169,8 @@ def _fragments() -> None:
        Effect.WRITE)  # fmt: skip
     op("fragment_mma", 3, fr.mma_rule,
        "a @ b + c; exact products; f32 sums in any order, each rounded or cut off: within"
-       " (K + 1) * 2**-23 of |c| + |a| @ |b| (f16: 2**-10); f32 operands may be rounded to 11 bits"
-       " first; integers wrap")  # fmt: skip
+       " (K + 1) * 2**-23 of |c| + |a| @ |b| (f16 sums: 2**-10; f8 operands: 2**-13); f32 operands"
+       " may be rounded to 11 bits first; integers wrap")  # fmt: skip
     op("fragment_reduce", 1, fr.reduce_rule, "attr kind add, max or min along each row")
     op("fragment_broadcast", 1, fr.broadcast_rule, "one value per row, along the rows")
     op("fragment_cast", 1, fr.cast_rule, "an accumulator as the a of a product")
@@ -178,7 +178,7 @@ def _fragments() -> None:
     op("nv_mma", 3, fr.nv_mma_rule,
        "mma.sync of PTX: attr shape, attrs a and b (element types); packed words")  # fmt: skip
     op("nv_ldmatrix", 2, fr.nv_ldmatrix_rule,
-       "ldmatrix.x4 of PTX: memory, index of this lane's row of 8; attr transposed",
+       "ldmatrix.x4 of PTX: memory, index of this lane's row of 16 bytes; attr transposed",
        Effect.READ)  # fmt: skip
 
 

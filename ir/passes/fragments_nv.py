@@ -4,78 +4,113 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import Kernel, Op, Value
-from ..dtypes import FragmentType, MemType, Space, VectorType, f16, u32
-from ..ops.fragment_rules import PRODUCTS
+from ..core import Kernel, Op, Value, walk
+from ..dtypes import DType, FragmentType, MemType, Space, VectorType, f16, u32
 from .fragment_layout import Layout, mma_sync
 from .fragments import FragmentLowering, has_fragments
 
 SUBGROUP = 32
 _HALVES = 2  # products of 8 columns that make up one of 16
 
+# What one instruction multiplies, by the kind of its operands: rows of a, and the depth.
+Products = tuple[tuple[str, int, int], ...]
+TURING: Products = (("f16", 16, 8), ("i8", 8, 16))
+AMPERE: Products = (("f16", 16, 16), ("bf16", 16, 16), ("f32", 16, 8), ("i8", 16, 32))
+ADA: Products = (*AMPERE, ("f8", 16, 32))
+
+
+def product_kind(t: DType) -> str:
+    """The kind of operands that `Products` knows an element type by."""
+    if t.bits == 8:
+        return "f8" if t.is_float else "i8"
+    return t.name
+
+
+def product_kinds(kernel: Kernel) -> set[str]:
+    """The kinds of all products of a kernel."""
+    types = (op.operands[0].type for op in walk(kernel.body) if op.name == "fragment_mma")
+    return {product_kind(t.element) for t in types if isinstance(t, FragmentType)}
+
+
+def multiplies(kernel: Kernel, products: Products) -> bool:
+    """Whether these instructions do all products of a kernel; those of 8-bit floats may be done as
+    products of f16, which holds every value of theirs."""
+    known = {kind for kind, _, _ in products}
+    found = product_kinds(kernel)
+    return found <= (known | {"f8"} if "f16" in known else known)
+
 
 @dataclass(frozen=True)
 class NvFragments:
-    """Lower fragments to `nv_mma` and `nv_ldmatrix` (sm_80 and later), subgroups of 32.
+    """Lower fragments to `nv_mma` and `nv_ldmatrix` (sm_75 and later), subgroups of 32.
 
-    ldmatrix: False loads element by element, so that every access can be checked.
+    products: the instructions that there are. ldmatrix: False loads element by element, so that
+    every access can be checked.
     """
 
+    products: Products = AMPERE
     ldmatrix: bool = True
     name: str = "nv_fragments"
 
     def __call__(self, kernel: Kernel) -> Kernel:
         if not has_fragments(kernel) or kernel.subgroup != SUBGROUP:
             return kernel
-        return _NvLowering(kernel, self.ldmatrix).run()
+        return _NvLowering(kernel, self).run()
 
 
 class _NvLowering(FragmentLowering):
-    def __init__(self, kernel: Kernel, ldmatrix: bool) -> None:
+    def __init__(self, kernel: Kernel, chosen: NvFragments) -> None:
         super().__init__(kernel)
-        self.ldmatrix = ldmatrix
+        self.ldmatrix = chosen.ldmatrix
+        self.products = {kind: (rows, depth) for kind, rows, depth in chosen.products}
         self.rows: dict[bool, tuple[Value, Value]] = {}
 
     def layout(self, t: FragmentType) -> Layout:
         return mma_sync(t)
 
     def prepare(self, lane: Value) -> None:
-        """Row and column, within a 16 x 16 block, of the 8 elements that a lane points ldmatrix at.
+        """Line, and half of its 32 bytes, of what a lane points ldmatrix at in a block of 16 lines.
 
-        The four 8 x 8 matrices go down the rows first, or (True) along them first.
+        The four matrices of 8 lines x 16 bytes go down the lines first, or (True) along them.
         """
 
         def bit(shift: int) -> Value:
             moved = self.b.emit("shr", lane, self.k(shift))
-            one = self.b.emit("and", moved, self.k(1))
-            return self.b.emit("mul", one, self.k(8))
+            return self.b.emit("and", moved, self.k(1))
 
         low = self.b.emit("and", lane, self.k(7))
         third, fourth = bit(3), bit(4)
+        eight = self.k(8)
         self.rows = {
-            False: (self.b.emit("add", low, third), fourth),
-            True: (self.b.emit("add", low, fourth), third),
+            False: (self.b.emit("add", low, self.b.emit("mul", third, eight)), fourth),
+            True: (self.b.emit("add", low, self.b.emit("mul", fourth, eight)), third),
         }
 
     def load(self, op: Op) -> None:
         t, memory = op.result.type, op.operands[0].type
         assert isinstance(t, FragmentType)
         assert isinstance(memory, MemType)
-        shared = memory.space is Space.WORKGROUP and memory.element.bits == 16
+        # Lanes hold neighbours along the columns of a and the rows of b. Where these lie apart in
+        # memory, the matrices are transposed on the way, which takes elements of 16 bits.
+        layout = str(op.attr("layout"))
+        transposed = (t.role == "a") != (layout == "row")
+        narrow = memory.element.bits == 16 or (memory.element.bits == 8 and not transposed)
+        shared = memory.space is Space.WORKGROUP and narrow
         if not (self.ldmatrix and shared and t.role in ("a", "b")):
             super().load(op)
             return
-        # Lanes hold neighbours along the columns of a and the rows of b. Where these lie apart in
-        # memory, the matrices are transposed on the way.
-        layout = str(op.attr("layout"))
-        transposed = (t.role == "a") != (layout == "row")
+        unit = self.k(16 // memory.element.bytes)  # elements of a line of a matrix
         line, along = self.rows[layout == "column"]
+        along = self.b.emit("mul", along, unit)
         index, stride = (self.cast(self.value(v), self.index) for v in op.operands[1:3])
         inner = self.b.emit("mul", line, stride)  # what a loop leaves alone, apart
         if len(op.operands) == 4:  # the first row is a multiple of 8, the column one of 16
-            turn = self.b.emit("mul", self.b.emit("and", line, self.k(7)), self.k(8))
-            turn = self.b.emit("xor", turn, along)
-            along = self.b.emit("xor", self.cast(self.value(op.operands[3]), self.index), turn)
+            turn = self.b.emit("mul", self.b.emit("and", line, self.k(7)), unit)
+            column = self.cast(self.value(op.operands[3]), self.index)
+            if memory.element.bits == 16:  # half a block lies below the column's bits
+                along = self.b.emit("xor", column, self.b.emit("xor", turn, along))
+            else:
+                along = self.b.emit("xor", self.b.emit("add", column, along), turn)
         index = self.b.emit("add", index, self.b.emit("add", inner, along))
         source = self.value(op.operands[0])
         words = self.b.emit("nv_ldmatrix", source, index, transposed=transposed)
@@ -83,19 +118,67 @@ class _NvLowering(FragmentLowering):
 
     def mma(self, op: Op) -> None:
         a, b, c = op.operands
-        kinds = [v.type.element for v in op.operands if isinstance(v.type, FragmentType)]
-        depth = PRODUCTS[kinds[0].name, kinds[1].name, kinds[2].name]
-        attrs = {"shape": f"m16n8k{depth}", "a": kinds[0].name, "b": kinds[1].name}
-        left = self.b.emit("vector", *self.words(a))
-        right, total = self.words(b), list(self.all(c))
+        kinds = [v.type.element for v in (a, b) if isinstance(v.type, FragmentType)]
+        left, right, total = self.words(a), self.words(b), list(self.all(c))
         per = len(total) // _HALVES
         done: list[Value] = []
         for n in range(_HALVES):
-            pair = self.b.emit("vector", *right[2 * n : 2 * n + 2])
-            part = self.packed(total[n * per : (n + 1) * per])
-            result = self.b.op("nv_mma", (left, pair, part), attrs).result
-            done += self.unpacked(result, c)
+            columns = right[2 * n : 2 * n + 2]
+            done += self.product(kinds, left, columns, total[n * per : (n + 1) * per])
         self.set(op.result, *done)
+
+    def product(
+        self, kinds: list[DType], left: list[Value], right: list[Value], total: list[Value]
+    ) -> list[Value]:
+        """16 rows by 8 columns: a register of a for each half of the rows, then of the depth, one
+        of b for each half of the depth; the sums of the upper rows, then of the lower ones."""
+        if product_kind(kinds[0]) not in self.products:  # of 8-bit floats
+            first, second = self.widened(left, kinds[0]), self.widened(right, kinds[1])
+            for n in range(2):  # in another order along the depth, the same for a and b
+                four = [first[2 * n][0], first[2 * n + 1][0], first[2 * n][1], first[2 * n + 1][1]]
+                total = self.product([f16, f16], four, second[n], total)
+            return total
+        rows, depth = self.products[product_kind(kinds[0])]
+        shape = f"m{rows}n8k{depth}"
+        if depth * kinds[0].bytes == 32:
+            return self.instruction(shape, kinds, left, right, total)
+        for n in range(2):
+            if rows == 16:
+                pair = left[2 * n : 2 * n + 2]
+                total = self.instruction(shape, kinds, pair, [right[n]], total)
+                continue
+            halves = [
+                self.instruction(shape, kinds, [one], [right[n]], total[2 * r : 2 * r + 2])
+                for r, one in enumerate(left[2 * n : 2 * n + 2])
+            ]
+            total = [v for half in halves for v in half]
+        return total
+
+    def instruction(
+        self,
+        shape: str,
+        kinds: list[DType],
+        left: list[Value],
+        right: list[Value],
+        total: list[Value],
+    ) -> list[Value]:
+        """One nv_mma on registers of a, b and elements of the sum."""
+        attrs = {"shape": shape, "a": kinds[0].name, "b": kinds[1].name}
+        operands = (self.joined(left), self.joined(right), self.packed(total))
+        return self.unpacked(self.b.op("nv_mma", operands, attrs).result, total[0].type == f16)
+
+    def joined(self, words: list[Value]) -> Value:
+        return words[0] if len(words) == 1 else self.b.emit("vector", *words)
+
+    def widened(self, words: list[Value], t: DType) -> list[list[Value]]:
+        """Four 8-bit floats a register as two registers of f16."""
+        found = []
+        for word in words:
+            cells = self.b.emit("bitcast", word, type=VectorType(t, 4))
+            wide = self.b.emit("convert", cells, type=VectorType(f16, 4))
+            pair = self.b.emit("bitcast", wide, type=VectorType(u32, 2))
+            found.append([self.b.emit("extract", pair, lane=n) for n in range(2)])
+        return found
 
     def words(self, v: Value) -> list[Value]:
         """The registers of an operand."""
@@ -108,11 +191,11 @@ class _NvLowering(FragmentLowering):
         pairs = [self.b.emit("vector", *parts[n : n + 2]) for n in range(0, len(parts), 2)]
         return self.b.emit("vector", *[self.b.emit("bitcast", p, type=u32) for p in pairs])
 
-    def unpacked(self, result: Value, c: Value) -> list[Value]:
+    def unpacked(self, result: Value, pairs: bool) -> list[Value]:
+        """The elements of a sum; pairs: a register holds two of f16."""
         assert isinstance(result.type, VectorType)
         parts = [self.b.emit("extract", result, lane=n) for n in range(result.type.lanes)]
-        assert isinstance(c.type, FragmentType)
-        if c.type.element != f16:
+        if not pairs:
             return parts
-        pairs = [self.b.emit("bitcast", p, type=VectorType(f16, 2)) for p in parts]
-        return [self.b.emit("extract", p, lane=n) for p in pairs for n in range(2)]
+        halves = [self.b.emit("bitcast", p, type=VectorType(f16, 2)) for p in parts]
+        return [self.b.emit("extract", p, lane=n) for p in halves for n in range(2)]

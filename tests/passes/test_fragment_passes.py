@@ -7,18 +7,25 @@ import pytest
 
 from fragment_kernels import attention_case, products, swizzled_case
 from gristmill.backends.cpu.emit import support
+from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import FragmentType
 from gristmill.ir.interp import run
 from gristmill.ir.passes import Pass, as_held, standard
 from gristmill.ir.passes import run as apply
 from gristmill.ir.passes.effects import op_names, value_types
 from gristmill.ir.passes.fragments import Fragments
-from gristmill.ir.passes.fragments_nv import NvFragments
+from gristmill.ir.passes.fragments_nv import ADA, TURING, NvFragments, multiplies
 from gristmill.ir.verify import verify
 from pass_check import check_valid
 
 LOWERINGS = [(Fragments(), size) for size in (4, 8, 16, 32, 64)]
 LOWERINGS += [(NvFragments(), 32), (NvFragments(ldmatrix=False), 32)]
+LOWERINGS += [(NvFragments(TURING, name="turing"), 32), (NvFragments(ADA, name="ada"), 32)]
+
+
+def does(lowering: Pass, kernel: Kernel) -> bool:
+    """Whether a lowering has the products of a kernel."""
+    return not isinstance(lowering, NvFragments) or multiplies(kernel, lowering.products)
 
 
 def name(value: object) -> str:
@@ -29,6 +36,8 @@ def name(value: object) -> str:
 def test_products(lowering: Pass, size: int, rng: np.random.Generator) -> None:
     count = 12 if size < 16 else 0
     for case in products(rng, size, count):
+        if not does(lowering, case.kernel):
+            continue
         lowered = lowering(case.kernel)
         verify(lowered)
         check_valid(lowered)
@@ -51,8 +60,10 @@ def test_attention_after_all_passes(lowering: Pass, size: int, rng: np.random.Ge
 
 @pytest.mark.parametrize(("lowering", "size"), LOWERINGS, ids=name)
 def test_swizzled_rows(lowering: Pass, size: int, rng: np.random.Generator) -> None:
-    for t in ("f16", "bf16", "i8"):
+    for t in ("f16", "bf16", "i8", "f8e4m3"):
         case, read = swizzled_case(rng, t, size)
+        if not does(lowering, case.kernel):
+            continue
         lowered = lowering(case.kernel)
         verify(lowered)
         assert run(lowered, case.args, (1, 1, 1)).problems == ()
@@ -64,7 +75,8 @@ def test_workgroup_memory_is_read_by_ldmatrix(rng: np.random.Generator) -> None:
     found: dict[tuple[str, bool], set[bool]] = {}
     for case in products(rng, 32):
         constexprs = dict(case.kernel.constexprs)
-        narrow = constexprs["TA"] in ("f16", "bf16")
+        lines = constexprs["LA"] == "row" or constexprs["LB"] == "column"
+        narrow = constexprs["TA"] in ("f16", "bf16") or (constexprs["TA"] != "f32" and lines)
         key = (str(narrow), bool(constexprs["SHARED"]))
         there = "nv_ldmatrix" in op_names(NvFragments()(case.kernel))
         found.setdefault(key, set()).add(there)

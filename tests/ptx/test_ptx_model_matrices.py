@@ -27,6 +27,8 @@ FLOATS = [
     ("m16n8k4.row.col.tf32", "i32", 3, 4, "tf32"),
     ("m16n8k8.row.col.tf32", "i32", 6, 8, "tf32"),
 ]
+# With 8 rows of A and C.
+LOW = [(f"m8n8k16.row.col.{kinds}", kinds) for kinds in ("s8", "u8", "s8.u8", "u8.s8")]
 WHOLE = [
     (f"m16n8k{k}.row.col.{kinds}", "i32", count, k, kinds)
     for k, count in ((16, 3), (32, 6))
@@ -52,11 +54,11 @@ def stored(values: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def registers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A (16 x K) and B (K x 8) as the registers of each lane, (registers, 32)."""
+    """A (16 or 8 x K) and B (K x 8) as the registers of each lane, (registers, 32)."""
     wide = 4 // a.itemsize
     rows = []
     for part in range(a.shape[1] // (4 * wide)):
-        for low in (0, 8):
+        for low in range(0, a.shape[0], 8):
             rows.append([(low + n // 4, part * 4 * wide + n % 4 * wide) for n in range(LANES)])
     found = [[a[r, k : k + wide].copy().view(np.uint32)[0] for r, k in row] for row in rows]
     for part in range(b.shape[0] // (4 * wide)):
@@ -73,8 +75,11 @@ def registers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def accumulators(c: np.ndarray) -> np.ndarray:
-    """C (16 x 8) as its four registers."""
-    places = [[(n // 4 + 8 * (i // 2), n % 4 * 2 + i % 2) for n in range(LANES)] for i in range(4)]
+    """C (16 or 8 x 8) as its elements of each lane."""
+    count = c.shape[0] // 4
+    places = [
+        [(n // 4 + 8 * (i // 2), n % 4 * 2 + i % 2) for n in range(LANES)] for i in range(count)
+    ]
     return np.array([[c[r, k] for r, k in row] for row in places])
 
 
@@ -115,6 +120,37 @@ def test_products_of_integers(row: tuple, rng: np.random.Generator) -> None:
     got = product_of(row, "i32", x, int(rng.integers(1 << 32)))
     wanted = (a.astype(np.int64) @ b.astype(np.int64) + c).astype(np.int32)  # wraps
     assert np.array_equal(got, accumulators(wanted))
+
+
+@pytest.mark.parametrize(("name", "kinds"), LOW)
+def test_products_of_8_rows(name: str, kinds: str, rng: np.random.Generator) -> None:
+    types = [np.int8 if s == "s8" else np.uint8 for s in (kinds.split(".") * 2)[:2]]
+    a = rng.integers(0, 256, (8, 16), np.uint8).view(types[0])
+    b = rng.integers(0, 256, (16, 8), np.uint8).view(types[1])
+    c = rng.integers(-(2**31), 2**31, (8, 8)).astype(np.int32)
+    x = np.concatenate([registers(a, b), accumulators(c).view(np.uint32)]).view(np.int32)
+    y = np.zeros(2 * LANES, np.int32)
+    Model(one_warp(), edit=mma(name, "i32", 2, "i32", 2)).run([x.reshape(-1), y], (1, 1, 1))
+    wanted = (a.astype(np.int64) @ b.astype(np.int64) + c).astype(np.int32)
+    assert np.array_equal(y.reshape(2, LANES), accumulators(wanted))
+
+
+@pytest.mark.parametrize("depth", [8, 16])
+def test_sums_in_f16(depth: int, rng: np.random.Generator) -> None:
+    a, b, c = (
+        rng.standard_normal(s).astype(np.float16) for s in ((16, depth), (depth, 8), (16, 8))
+    )
+    pairs = accumulators(c).reshape(2, 2, LANES).transpose(0, 2, 1)
+    words = np.ascontiguousarray(pairs).view(np.uint32)[..., 0]
+    x = np.concatenate([registers(a, b), words]).view(np.int32)
+    y, half = np.zeros(2 * LANES, np.int32), "<2 x half>"
+    edit = mma(f"m16n8k{depth}.row.col.f16.f16", half, 3 * depth // 8, half, 2)
+    Model(one_warp(), edit=edit).run([x.reshape(-1), y], (1, 1, 1))
+    got = y.view(np.float16).reshape(2, LANES, 2).transpose(0, 2, 1).reshape(4, LANES)
+    wide = [v.astype(np.float64) for v in (a, b, c)]
+    bound = np.abs(wide[0]) @ np.abs(wide[1]) + np.abs(wide[2])
+    error = np.abs(got - accumulators(wide[0] @ wide[1] + wide[2]))
+    assert (error <= accumulators(bound) * (depth + 1) * 2.0**-10).all()
 
 
 def eight_bit_floats(kind: str) -> np.ndarray:
@@ -233,6 +269,8 @@ def test_a_wait_for_the_phase_before_waits_for_nothing() -> None:
 CODE = {
     **{row[0]: (mma(row[0], row[1], row[2], "float"), "sm_80") for row in FLOATS},
     **{row[0]: (mma(row[0], row[1], row[2], "i32"), "sm_80") for row in WHOLE},
+    **{name: (mma(name, "i32", 2, "i32", 2), "sm_80") for name, _ in LOW},
+    "sums in f16": (mma("m16n8k8.row.col.f16.f16", "<2 x half>", 3, "<2 x half>", 2), "sm_80"),
     "fp8": (mma("m16n8k32.row.col.f32.e4m3.e5m2.f32", "i32", 6, "float"), "sm_100"),
     **{f"ldmatrix.x{n}": (ldmatrix(n, n == 2), "sm_80") for n in (1, 2, 4)},
     **{f"stmatrix.x{n}": (stmatrix(n, n == 2), "sm_90") for n in (1, 2, 4)},

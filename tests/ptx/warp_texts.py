@@ -69,10 +69,12 @@ def unpack(result: str, types: Sequence[str]) -> list[str]:
     return lines
 
 
-def mma(name: str, operand: str, count: int, accumulator: str) -> Callable[[str], str]:
-    """`llvm.nvvm.mma.NAME`: y = the four results; x: operands, then the four of C."""
-    types = [operand] * count + [accumulator] * 4
-    result = f"{{ {', '.join([accumulator] * 4)} }}"
+def mma(
+    name: str, operand: str, count: int, accumulator: str, sums: int = 4
+) -> Callable[[str], str]:
+    """`llvm.nvvm.mma.NAME`: y = the results; x: operands, then the registers of C."""
+    types = [operand] * count + [accumulator] * sums
+    result = f"{{ {', '.join([accumulator] * sums)} }}"
     lines, given = [], []
     for n, t in enumerate(types):
         lines += load(n)
@@ -82,7 +84,7 @@ def mma(name: str, operand: str, count: int, accumulator: str) -> Callable[[str]
             value = f"%a.{n}"
         given.append(f"{t} {value}")
     lines.append(f"  %r = call {result} @llvm.nvvm.mma.{name}({', '.join(given)})")
-    lines += unpack("%r", [accumulator] * 4)
+    lines += unpack("%r", [accumulator] * sums)
     return with_body(lines, [f"declare {result} @llvm.nvvm.mma.{name}({', '.join(types)})"])
 
 

@@ -49,7 +49,9 @@ NVVM: dict[str, Row] = {
     "cos.approx.ftz.f": PURE,
     "rsqrt.approx.ftz.f": PURE,
     "mma.m16n8k{8,16}.row.col.{f32.f32,bf16}": WARP,
-    "mma.m16n8k16.row.col.f16.f16": WARP,
+    "mma.m16n8k{8,16}.row.col.f16.f16": WARP,
+    "mma.m8n8k16.row.col.{s8,u8,s8.u8,u8.s8}": WARP,
+    "mma.m16n8k32.row.col.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32": WARP,
     "mma.m16n8k{4,8}.row.col.tf32": WARP,
     "mma.m16n8k{16,32}.row.col.{s8,u8,s8.u8,u8.s8}": WARP,
     "ldmatrix.sync.aligned.m8n8.{x1,x2,x4}{,.trans}.b16.p3": WARP,
@@ -82,7 +84,6 @@ NVVM: dict[str, Row] = {
 
 # Modelled before an emitter uses it.
 AHEAD: dict[str, Row] = {
-    "mma.m16n8k32.row.col.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32": WARP,
     "stmatrix.sync.aligned.m8n8.{x1,x2,x4}{,.trans}.b16.p3": WARP,
     "mbarrier.inval.shared": BLOCK,
     "elect.sync": WARP,

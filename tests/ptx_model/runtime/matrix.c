@@ -3,7 +3,7 @@
    Lane l is number t = l % 4 of group g = l / 4. With E elements in a 32-bit register, register r
    of A (16 x K) holds row g + 8 (r % 2), columns 4 E (r / 2) + t E ...; register r of B (K x 8)
    holds column g, rows 4 E r + t E ...; element i of C (16 x 8) is row g + 8 (i / 2), column
-   2 t + i % 2. Sums of floats are truncated after each product, as hardware may do. */
+   2 t + i % 2. An A of 8 rows has the registers of even number only, and C elements 0 and 1. Sums of floats are truncated after each product, as hardware may do. */
 
 #include "model.h"
 #include <math.h>
@@ -11,6 +11,7 @@
 typedef double (*Decode)(uint32_t reg, int element);
 typedef struct {
   int elements, a_count, b_count; /* in a register; registers */
+  int low;                        /* 8 rows instead of 16 */
   Decode a_value, b_value;
   uint32_t a[4], b[2];
   union { float f[4]; uint32_t i[4]; } c;
@@ -57,7 +58,7 @@ static void multiply(void **given, uint32_t mask) {
   int wide = all[0].elements, depth = all[0].b_count * 4 * wide;
   for (int lane = 0; lane < WARP; lane++) {
     Product *p = given[lane];
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (p->low ? 2 : 4); i++) {
       int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
       for (int k = 0; k < depth; k++) {
         int part = k / (4 * wide), t = k % (4 * wide) / wide, n = k % wide;
@@ -130,18 +131,41 @@ WHOLE(m16n8k32_row_col_u8, 32, byte, byte, LARGE, a0, a1, a2, a3, b0, b1)
 WHOLE(m16n8k32_row_col_s8_u8, 32, signed_byte, byte, LARGE, a0, a1, a2, a3, b0, b1)
 WHOLE(m16n8k32_row_col_u8_s8, 32, byte, signed_byte, LARGE, a0, a1, a2, a3, b0, b1)
 
+#define EIGHT_ROWS(name, a_decode, b_decode)                                                   \
+  API void nv_mma_m8n8k16_row_col_##name(uint32_t *out, uint32_t site, uint32_t a0,            \
+                                         uint32_t b0, uint32_t c0, uint32_t c1) {              \
+    Product p = product(4, 16, a_decode, b_decode);                                            \
+    p.a[0] = a0, p.b[0] = b0, p.c.i[0] = c0, p.c.i[1] = c1, p.whole = 1, p.low = 1;            \
+    meet(site, 0xFFFFFFFFu, &p, multiply);                                                     \
+    memcpy(out, p.c.i, 8);                                                                     \
+  }
+EIGHT_ROWS(s8, signed_byte, signed_byte)
+EIGHT_ROWS(u8, byte, byte)
+EIGHT_ROWS(s8_u8, signed_byte, byte)
+EIGHT_ROWS(u8_s8, byte, signed_byte)
+
 /* Sums in f16: as in f32, rounded once. */
-API void nv_mma_m16n8k16_row_col_f16_f16(uint32_t *out, uint32_t site, LARGE, uint32_t c0,
-                                         uint32_t c1) {
-  Product p = product(2, 16, half, half);
-  uint32_t a[] = {a0, a1, a2, a3}, b[] = {b0, b1}, c[] = {c0, c1};
-  memcpy(p.a, a, sizeof a), memcpy(p.b, b, sizeof b);
+static void halves(uint32_t *out, uint32_t site, Product p, const uint32_t *c) {
   for (int i = 0; i < 4; i++) p.c.f[i] = (float)half(c[i / 2], i % 2);
   meet(site, 0xFFFFFFFFu, &p, multiply);
   for (int i = 0; i < 4; i++) {
     _Float16 sum = (_Float16)p.c.f[i];
     memcpy((char *)out + 2 * i, &sum, 2);
   }
+}
+API void nv_mma_m16n8k16_row_col_f16_f16(uint32_t *out, uint32_t site, LARGE, uint32_t c0,
+                                         uint32_t c1) {
+  Product p = product(2, 16, half, half);
+  uint32_t a[] = {a0, a1, a2, a3}, b[] = {b0, b1}, c[] = {c0, c1};
+  memcpy(p.a, a, sizeof a), memcpy(p.b, b, sizeof b);
+  halves(out, site, p, c);
+}
+API void nv_mma_m16n8k8_row_col_f16_f16(uint32_t *out, uint32_t site, SMALL, uint32_t c0,
+                                        uint32_t c1) {
+  Product p = product(2, 8, half, half);
+  uint32_t c[] = {c0, c1};
+  p.a[0] = a0, p.a[1] = a1, p.b[0] = b0;
+  halves(out, site, p, c);
 }
 
 /* ldmatrix: lanes 8 m ... 8 m + 7 bring the rows of matrix m, 8 elements of 16 bits each */
