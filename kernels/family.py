@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import float8
 from ..ir.dtypes import DTYPES, DType
+from ..ir.float8 import FORMATS, rounded
+from ..ir.float8 import decode as decode8
 from ..ir.lang import KernelFunction
 from ..ir.ops.meaning import round_bf16
 
@@ -79,7 +80,7 @@ def encode(values: np.ndarray, t: DType) -> np.ndarray:
     """Values in the storage form of `t`, rounded to nearest (bf16 as its uint16 patterns, 8-bit
     floats as their uint8 ones)."""
     if not t.computes:
-        return float8.rounded(values, t.name)
+        return rounded(values, t.name)
     if t.name == "bf16":
         words = np.ascontiguousarray(round_bf16(np.asarray(values, np.float64))).view(np.uint32)
         return (words >> np.uint32(16)).astype(np.uint16)
@@ -90,7 +91,7 @@ def encode(values: np.ndarray, t: DType) -> np.ndarray:
 def decode(array: np.ndarray, t: DType) -> np.ndarray:
     """Stored values as float64 (integers and bools as they are)."""
     if not t.computes:
-        return float8.decode(array, t.name).astype(np.float64)
+        return decode8(array, t.name).astype(np.float64)
     if t.name == "bf16":
         return (array.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
     return array.astype(np.float64) if t.is_float else array
@@ -121,7 +122,7 @@ def rounding(value: np.ndarray, t: DType) -> np.ndarray:
 def _greatest(t: DType) -> float:
     """The greatest finite value, or a bound below infinity."""
     if not t.computes:
-        return float8.FORMATS[t.name].limit
+        return FORMATS[t.name].limit
     return float(np.finfo(np.float32 if t.name == "bf16" else t.storage).max)
 
 
