@@ -128,6 +128,8 @@ def operand(text: str) -> Operand:
         return Operand(kind, text, first, count, half=found[3])
     if text in SPECIAL:
         return Operand("s", text, *SPECIAL[text])
+    if text.startswith("lit(") and text.endswith(")"):  # a literal where an inline one would do
+        text = text[4:-1]
     if _LITERAL.fullmatch(text):
         return Operand("literal", text, value=int(text, 16))
     if _FLOAT.fullmatch(text):

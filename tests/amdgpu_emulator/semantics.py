@@ -9,6 +9,7 @@ FILES += ("conversions", "division", "packed16", "dual", "ds", "atomics")
 
 # Other lanes, sub-dword forms, matrices, eight-bit floats.
 FILES += ("dpp", "sdwa", "crosslane", "matrix_instructions", "dots", "conversions8", "packed32")
+FILES += ("buffer_scratch", "gfx9_alu")
 
 
 def load() -> None:
