@@ -1,9 +1,10 @@
-"""Instructions whose result hardware only bounds: 1 ulp for f32 and f16, 2^-24 relative for f64.
+"""Instructions whose result hardware only bounds: 1 ulp for f32, 0.51 ulp for f16, and 2^-24
+relative for f64.
 
 The result is one of the two neighbours that enclose the true value, chosen by the random
-generator: an error below one ulp. A true value that is a float itself stays as it is. Bounds: the
-instruction descriptions of AMD's RDNA3 ISA document; LLVM's expansions of division and square root
-rely on them.
+generator: an error below one ulp (of f16: the farther one only where the bound admits it). A true
+value that is a float itself stays as it is. Bounds: instruction descriptions of AMD's RDNA3 ISA
+document, and what LLVM's AMDGPU backend takes them to be where it expands division and roots.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def enclosing(true: Array, dtype: type[Any], rng: np.random.Generator) -> Array:
-    """A neighbour of `true` (float64) in `dtype`, above or below at random."""
+def enclosing(true: Array, dtype: type[Any], rng: np.random.Generator, bound: float = 1.0) -> Array:
+    """A neighbour of `true` (float64) in `dtype`, above or below at random, within `bound` ulp."""
     nearest = true.astype(dtype)
     back = nearest.astype(np.float64)
     inexact = np.isfinite(back) & (back != true) & (true == true)
     toward = np.where(back < true, np.inf, -np.inf).astype(dtype)
     other = np.nextafter(nearest, toward)
     other = np.where(np.isfinite(other), other, nearest)
+    if bound < 1.0:
+        gap = np.abs(other.astype(np.float64) - back)
+        inexact &= np.abs(other.astype(np.float64) - true) < bound * gap
     swap = inexact & (rng.integers(0, 2, true.shape, dtype=np.uint8) != 0)
     return np.where(swap, other, nearest)
 
@@ -31,6 +35,15 @@ def loose(true: Array, rng: np.random.Generator) -> Array:
     """float64 results of relative error below 2^-24."""
     error = rng.uniform(-1.0, 1.0, true.shape) * 2.0**-24
     return np.where(np.isfinite(true), true * (1.0 + error), true)
+
+
+def all_ones(x: Array) -> Array:
+    """Where the mantissa is all ones. There refinement of a reciprocal that is one ulp low does not
+    end at the right one (Markstein's exception), so that division on hardware, which is exact,
+    shows that hardware's reciprocal is right there."""
+    raw = x.view(f"u{x.dtype.itemsize}")
+    field = raw.dtype.type((1 << np.finfo(x.dtype).nmant) - 1)
+    return (raw & field) == field
 
 
 def sine(x: Array) -> Array:

@@ -144,8 +144,9 @@ def fix_up(q: Array, d: Array, n: Array) -> Array:
     infinity, nan = q.dtype.type(np.inf), q.dtype.type(np.nan)
     invalid = ((d == 0) & (n == 0)) | (np.isinf(d) & np.isinf(n))
     return np.select(
-        [n != n, d != d, invalid, (d == 0) | np.isinf(n), np.isinf(d) | (n == 0)],
-        [n, d, np.full_like(q, nan), sign * infinity, sign * q.dtype.type(0)],
+        [n != n, d != d, invalid, (d == 0) | np.isinf(n), np.isinf(d) | (n == 0), q != q],
+        # a quotient that is NaN has overflowed on its way
+        [n, d, np.full_like(q, nan), sign * infinity, sign * q.dtype.type(0), sign * infinity],
         np.copysign(q, sign),
     )
 

@@ -12,7 +12,7 @@ from .decode import Instruction
 from .exact import fma
 from .operands import F16, F32, F64, OUTPUT_MODIFIERS, Kind, flush, source, target
 from .registry import Build, Step, register
-from .state import Arch, Machine
+from .state import Arch
 from .valu import vector
 
 Array = np.ndarray[Any, Any]
@@ -169,22 +169,23 @@ register("v_mac_f32", _mac(F32), OUTPUT_MODIFIERS)
 def _approximation(name: str, kind: Kind) -> Build:
     f = approximate.FUNCTIONS[name]
 
+    def value(x: Array, rng: np.random.Generator) -> Array:
+        if kind is F64:
+            out = approximate.loose(f(x), rng)
+        elif kind is F16:
+            return approximate.enclosing(f(x.astype(np.float64)), np.float16, rng, 0.51)
+        else:  # denormals are zeros here in every mode
+            x = flush(x)
+            out = flush(approximate.enclosing(f(x.astype(np.float64)), np.float32, rng))
+        if f is np.reciprocal:
+            return np.where(approximate.all_ones(x), f(x), out)
+        return out
+
     def build(i: Instruction, arch: Arch) -> Step:
         x = source(i, 1, kind)
         zero = arch.generation == 9 and kind is F16 and "op_sel" not in i.modifiers
         write = target(i, kind, zero)
-
-        def step(m: Machine) -> None:
-            value = x(m)
-            if kind is F64:
-                write(m, approximate.loose(f(value), m.rng))
-            elif kind is F16:
-                write(m, approximate.enclosing(f(value.astype(np.float64)), np.float16, m.rng))
-            else:  # denormals are zeros here in every mode
-                exact = f(flush(value).astype(np.float64))
-                write(m, flush(approximate.enclosing(exact, np.float32, m.rng)))
-
-        return step
+        return lambda m: write(m, value(np.ascontiguousarray(x(m)), m.rng))
 
     return build
 
