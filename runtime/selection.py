@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from .refusal import Lack, Refusal
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ..store.manifest import Manifest
     from .bundle import Artifact
 
-RULES = {"cubin": "cuda", "ptx": "cuda"}  # backend -> the device in `devices/` with its rules
+# backend -> the device in `devices/` with its rules
+RULES = {"cubin": "cuda", "ptx": "cuda", "hsaco": "hsa"}
 
 
 class Rules(Protocol):
@@ -40,8 +41,7 @@ def rules_for(target: str) -> Rules | None:
     device = RULES.get(target.partition("-")[0])
     if device is None:
         return None
-    rules: Rules = importlib.import_module(f".devices.{device}.rules", __package__)
-    return rules
+    return cast("Rules", importlib.import_module(f".devices.{device}.rules", __package__))
 
 
 def choose(artifacts: Sequence[Artifact], capabilities: Capabilities) -> Artifact | Refusal:
@@ -101,15 +101,21 @@ def _variants(
     such as `:dot4`) first, then in declared order."""
 
     def suffixes(artifact: Artifact) -> list[str]:
-        return artifact.manifest.target.split(":")[1:]
+        made_for = artifact.manifest.target
+        return made_for.removeprefix(_listed(made_for)).split(":")[1:]
 
     fitting = [
         a
         for a in artifacts
-        if a.manifest.target.partition(":")[0] == target
-        and capabilities.features.issuperset(suffixes(a))
+        if _listed(a.manifest.target) == target and capabilities.features.issuperset(suffixes(a))
     ]
     return sorted(fitting, key=lambda a: -len(suffixes(a)))
+
+
+def _listed(target: str) -> str:
+    """A target as a device lists it: without features that code uses. What follows the processor
+    of a code object is its target id, which devices list as well."""
+    return target if target.startswith("hsaco-") else target.partition(":")[0]
 
 
 def _unloadable(artifacts: Sequence[Artifact], capabilities: Capabilities) -> list[Lack]:
@@ -120,7 +126,7 @@ def _unloadable(artifacts: Sequence[Artifact], capabilities: Capabilities) -> li
         target = artifact.manifest.target
         number = numbers[target] = numbers.get(target, -1) + 1
         rules = rules_for(target)
-        if rules is None or target.partition(":")[0] in capabilities.targets:
+        if rules is None or _listed(target) in capabilities.targets:
             continue
         if why := rules.lacking_architecture(target, capabilities):
             lacks.append(Lack(target, number, (why,)))
@@ -131,7 +137,7 @@ def _advice(artifacts: Sequence[Artifact], capabilities: Capabilities) -> str:
     """What to do where a variant for the device is made for another size of its subgroups."""
     sizes = capabilities.subgroup_sizes
     for a in artifacts:
-        loads = a.manifest.target.partition(":")[0] in capabilities.targets
+        loads = _listed(a.manifest.target) in capabilities.targets
         if loads and sizes and a.manifest.subgroup not in (None, *sizes):
             size = " or ".join(map(str, sizes))
             return f"add a variant with SUBGROUP: {size} to the kernel's configuration"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-DEVICES = ("cpu", "cuda", "vulkan", "null", "interp")
+DEVICES = ("cpu", "cuda", "hsa", "vulkan", "null", "interp")
 
 
 def _device(name: str) -> str | None:

@@ -200,7 +200,7 @@ def test_an_unknown_device_names_the_known_ones(
     bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "gpu", "--bundle", str(bundle)]) == 2
-    assert "one of cpu, cuda, interp, null, vulkan" in capsys.readouterr().err
+    assert "one of cpu, cuda, hsa, interp, null, vulkan" in capsys.readouterr().err
 
 
 def test_a_check_without_a_reference_is_no_pass(

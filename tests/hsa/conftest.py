@@ -1,0 +1,153 @@
+"""HSA devices over the test double of the runtime, and a bundle for them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fake_cuda import build_kernels
+from fake_hsa import FakeRuntime, build, code_object, metadata
+from gristmill import runtime
+from gristmill.ir.abi import gpu_layout, gpu_places
+from gristmill.ir.core import Kernel
+from gristmill.ir.text import line_locs, print_kernel
+from gristmill.runtime.devices.parameters import parameters
+from gristmill.store.bundle import Entry, Place, write_bundle
+from gristmill.store.manifest import Manifest
+
+SAMPLES = {
+    "saxpy": {"T": "f32"},
+    "add_slot": {},
+    "checked_root": {},
+    "group_ids": {},
+    "scalars": {},
+}
+
+
+def _sample_module() -> ModuleType:
+    file = Path(__file__).parent.parent / "runtime/sample_kernels.py"
+    spec = importlib.util.spec_from_file_location("hsa_sample_kernels", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["hsa_sample_kernels"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def manifests() -> dict[str, tuple[Manifest, tuple[Place, ...]]]:
+    """Manifest and places of the fault sites of each sample, made for the interpreter."""
+    from gristmill.backends.compile import Options, compile_kernel
+
+    samples, found = _sample_module(), {}
+    for name, constexprs in SAMPLES.items():
+        kernel: Kernel = getattr(samples, name).trace("s", **constexprs)
+        text = print_kernel(kernel)
+        _, manifest = compile_kernel(text, "interp-kir", Options())
+        lines = text.splitlines()
+        sites = tuple(
+            Place(loc.file, loc.line, loc.column)
+            for number, loc in sorted(line_locs(kernel).items())
+            if lines[number - 1].strip().startswith("assert")
+        )
+        found[name] = manifest, sites[: len(manifest.sites)]
+    return found
+
+
+def made_for(manifest: Manifest, target: str, **changes: Any) -> tuple[bytes, Manifest]:
+    """A code object of the double for a target id, and its manifest. changes: to its metadata."""
+    params = parameters(manifest)
+    places = gpu_places(params, gpu_layout(params, bool(manifest.sites)))
+    wave = 64 if target.startswith("gfx9") else 32
+    told = metadata(manifest.entry, places, target, wave=wave, **changes)
+    blob = code_object(manifest.entry, told, target)
+    return blob, labelled(manifest, target, blob)
+
+
+def labelled(manifest: Manifest, target: str, blob: bytes) -> Manifest:
+    """The manifest of a code object for a target id."""
+    return replace(
+        manifest,
+        target=f"hsaco-{target}",
+        sha256=hashlib.sha256(blob).hexdigest(),
+        size=len(blob),
+        facts={"code_object": 5},
+    )
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the double and the host's kernels are built."""
+    return tmp_path_factory.mktemp("built")
+
+
+@pytest.fixture(scope="session")
+def loaded(built: Path) -> FakeRuntime:
+    return FakeRuntime(build(built))
+
+
+@pytest.fixture(scope="session")
+def host_kernels(built: Path) -> Path:
+    return build_kernels(built)
+
+
+@pytest.fixture
+def fake(
+    require: Callable[..., None], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FakeRuntime]:
+    """The double, fresh; used wrongly, the test fails."""
+    require("gcc")
+    double: FakeRuntime = request.getfixturevalue("loaded")
+    double.reset()
+    double.kernels(request.getfixturevalue("host_kernels"))
+    monkeypatch.setenv("GRISTMILL_HSA_LIBRARY", double.path)
+    yield double
+    misuse = double.misuse
+    double.reset()
+    assert not misuse
+
+
+@pytest.fixture
+def make_bundle(
+    fake: FakeRuntime, tmp_path: Path, manifests: dict[str, tuple[Manifest, tuple[Place, ...]]]
+) -> Callable[..., runtime.Bundle]:
+    """`make_bundle("gfx1100", ...)`: all samples for these target ids, best declared first."""
+
+    def make(*targets: str) -> runtime.Bundle:
+        entries = []
+        for name, (manifest, sites) in manifests.items():
+            for target in targets:
+                blob, made = made_for(manifest, target)
+                path = f"{target.replace(':', '_')}/{name}.hsaco"
+                (tmp_path / path).parent.mkdir(exist_ok=True)
+                (tmp_path / path).write_bytes(blob)
+                entries.append(Entry(made, path, sites))
+        write_bundle(tmp_path, entries)
+        return runtime.open_bundle(tmp_path)
+
+    return make
+
+
+@pytest.fixture
+def bundle(make_bundle: Callable[..., runtime.Bundle]) -> runtime.Bundle:
+    return make_bundle("gfx1100")
+
+
+@pytest.fixture
+def device(fake: FakeRuntime) -> Iterator[runtime.Device]:
+    """A device over the double; closed, it must have left nothing behind."""
+    opened = runtime.open_device("hsa", timeout=20)
+    yield opened
+    opened.close()
+    if not opened._dead:
+        assert not fake.live()
+        assert fake.users == 0
