@@ -97,6 +97,15 @@ def _ordered(view: Array, index: Array, operation: Operation, data: list[Array])
     return old
 
 
+def _at(f: Any, view: Array, index: Array, data: Array) -> None:
+    """f.at on the touched words alone: numpy would copy all of a view that overlaps `data`, and
+    the view of global memory spans whatever lies between allocations."""
+    where, inverse = np.unique(index, return_inverse=True)
+    words = view[where]
+    f.at(words, inverse, data)
+    view[where] = words
+
+
 def _sum_in_turn(view: Array, index: Array, data: Array) -> Array:
     """Old values of integer additions, by a running sum over the lanes of each address."""
     order = np.argsort(index, kind="stable")
@@ -108,7 +117,7 @@ def _sum_in_turn(view: Array, index: Array, data: Array) -> Array:
     segment = np.cumsum(fresh) - 1
     old = np.empty(len(where), view.dtype)
     old[order] = view[where] + running - running[starts][segment]
-    np.add.at(view, index, data)
+    _at(np.add, view, index, data)
     return old
 
 
@@ -118,7 +127,7 @@ def perform(
     """Do it at `index` of a view of words; old values if `returns`."""
     view = raw.view(operation.dtype)
     if operation.at is not None and not returns:
-        operation.at.at(view, index, data[0])
+        _at(operation.at, view, index, data[0])
         return None
     if operation.at is np.add and view.dtype.kind == "u":
         return _sum_in_turn(view, index, data[0])
