@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -137,34 +137,52 @@ class FlatSpace:
     """Addresses whose upper word names an aperture lie in LDS or scratch, others are global."""
 
     @staticmethod
-    def _whole(address: Array) -> int:
+    def _apertures(address: Array) -> Array:
+        """uint64[k]: the aperture of each lane, 0 for global memory."""
         upper = address >> np.uint64(32)
-        first = int(upper[0])
-        local = (SHARED_APERTURE, PRIVATE_APERTURE)
-        if first in local and (upper == first).all():
-            return first
-        if any((upper == aperture).any() for aperture in local):
-            raise OutOfBounds("a flat access of lanes in different address spaces")
-        return 0
+        local = (upper == SHARED_APERTURE) | (upper == PRIVATE_APERTURE)
+        return np.where(local, upper, np.uint64(0))
+
+    @classmethod
+    def _parts(cls, m: Machine, address: Array) -> Iterator[tuple[int, Array | slice]]:
+        """(aperture, its places among the active lanes); meanwhile only those are active."""
+        apertures = cls._apertures(address)
+        if (apertures == apertures[0]).all():
+            yield int(apertures[0]), slice(None)
+            return
+        mask, full = m.mask, m.full
+        for aperture in np.unique(apertures).tolist():
+            chosen = apertures == aperture
+            m.mask, m.full = mask, full
+            m.mask, m.full = m.spread(chosen), False
+            yield aperture, chosen
+        m.mask, m.full = mask, full
 
     @classmethod
     def load(cls, m: Machine, address: Array, size: int) -> Array:
-        aperture, low = cls._whole(address), (address & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        if aperture == SHARED_APERTURE:
-            return m.lds.load(m.groups_of_lanes(), low, size)
-        if aperture == PRIVATE_APERTURE:
-            return ScratchSpace.load(m, low, size)
-        return m.memory.load(address, size)
+        out = np.empty((len(address), max(size // 4, 1)), np.uint32)
+        for aperture, part in cls._parts(m, address):
+            where = address[part]
+            low = (where & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            if aperture == SHARED_APERTURE:
+                out[part] = m.lds.load(m.groups_of_lanes(), low, size)
+            elif aperture == PRIVATE_APERTURE:
+                out[part] = ScratchSpace.load(m, low, size)
+            else:
+                out[part] = m.memory.load(where, size)
+        return out
 
     @classmethod
     def store(cls, m: Machine, address: Array, size: int, words: Array) -> None:
-        aperture, low = cls._whole(address), (address & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        if aperture == SHARED_APERTURE:
-            m.lds.store(m.groups_of_lanes(), low, size, words)
-        elif aperture == PRIVATE_APERTURE:
-            ScratchSpace.store(m, low, size, words)
-        else:
-            m.memory.store(address, size, words)
+        for aperture, part in cls._parts(m, address):
+            where = address[part]
+            low = (where & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            if aperture == SHARED_APERTURE:
+                m.lds.store(m.groups_of_lanes(), low, size, words[part])
+            elif aperture == PRIVATE_APERTURE:
+                ScratchSpace.store(m, low, size, words[part])
+            else:
+                m.memory.store(where, size, words[part])
 
 
 SPACES: dict[str, tuple[Any, Callable[[Instruction, Operand, Operand], Address]]] = {
