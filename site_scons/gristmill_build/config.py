@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,22 @@ from gristmill.ir.targets import BACKENDS, Target, UnknownTargetError
 
 from .document import ConfigError, Node, nearest, read
 
-SUFFIXES = {"interp": ".kir", "cpu": ".so", "spirv": ".spv", "ptx": ".ptx", "cubin": ".cubin"}
+SUFFIXES = {
+    **{"interp": ".kir", "cpu": ".so", "spirv": ".spv"},
+    **{"ptx": ".ptx", "cubin": ".cubin", "hsaco": ".hsaco"},
+}
 # Backends whose artifacts are made of another one's: those variants are theirs.
 MADE_FROM = {"cubin": "ptx"}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Constexprs = dict[str, Any]
-Variants = dict[str, tuple[Constexprs, ...]]  # by backend or target
+Variants = dict[str, tuple[Constexprs, ...]]  # by backend, target or family, `hsaco-gfx9*`
+
+
+def path_name(name: str) -> str:
+    """A target's or family's name as part of a path: `hsaco-gfx90a:xnack-` lies in
+    `hsaco-gfx90a.xnack-`, since a colon is no part of a file name everywhere."""
+    return name.replace(":", ".").replace("*", "")
 
 
 @dataclass(frozen=True)
@@ -46,13 +56,19 @@ class TargetRow:
     def suffix(self) -> str:
         return SUFFIXES[self.backend]
 
+    @property
+    def folder(self) -> str:
+        """Where its artifacts lie within the output."""
+        return path_name(self.name)
+
 
 @dataclass(frozen=True)
 class KernelRow:
     """A kernel's configuration: `module` in kernels/, specializations, variants.
 
-    Variants belong to a backend or to one target of it, which then has those alone; those of one
-    specialization (`own`) go before those of all.
+    Variants belong to a backend, to a family of its targets (`hsaco-gfx9*`: names that begin so) or
+    to one target, which then has those alone; those of one specialization (`own`) go before those
+    of all.
     """
 
     kernel: str
@@ -68,14 +84,25 @@ class KernelRow:
     ) -> tuple[str, tuple[Constexprs, ...]]:
         """Whose variants a target has (its own or its backend's), and those variants."""
         for backend in (target.backend, MADE_FROM.get(target.backend, target.backend)):
-            for where in (f"{backend}-{target.arch}", backend):
-                for variants in (self.own.get(specialization, {}), self.variants):
+            own = self.own.get(specialization, {})
+            for where in _places(f"{backend}-{target.arch}", {*own, *self.variants}):
+                for variants in (own, self.variants):
                     if where in variants:
                         return where, variants[where]
         return target.backend, ({},)
 
     def builds_for(self, target: TargetRow) -> bool:
         return self.targets is None or bool({target.backend, target.name} & set(self.targets))
+
+
+def _places(target: str, keys: Iterable[str]) -> Iterator[str]:
+    """Where the variants of a target may stand, the nearest first: itself, without settings, its
+    families, its backend."""
+    plain = target.partition(":")[0]
+    families = [k for k in keys if k.endswith("*") and plain.startswith(k[:-1])]
+    yield from dict.fromkeys((target, plain))
+    yield from sorted(families, key=len, reverse=True)
+    yield target.partition("-")[0]
 
 
 @dataclass(frozen=True)
@@ -192,12 +219,16 @@ def _specializations(
 
 
 def _variants(node: Node, targets: dict[str, TargetRow]) -> Variants:
-    found = {}
-    for where, variants in node.mapping([*SUFFIXES, *targets]).items():
+    found, families = {}, [k for k in node.mapping() if _is_family(k, targets)]
+    for where, variants in node.mapping([*SUFFIXES, *targets, *families]).items():
         found[where] = tuple(map(_constexprs, variants.sequence()))
         if not found[where]:
             variants.fail("an empty list would build nothing; write [{}] for the plain kernel")
     return found
+
+
+def _is_family(key: str, targets: dict[str, TargetRow]) -> bool:
+    return key.endswith("*") and any(name.startswith(key[:-1]) for name in targets)
 
 
 def _restriction(node: Node, targets: dict[str, TargetRow]) -> tuple[str, ...]:

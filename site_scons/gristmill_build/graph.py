@@ -84,7 +84,7 @@ def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, 
 def leftovers(root: Path, choice: Choice, config: Config, outputs: set[str]) -> list[str]:
     """What earlier builds made that this one would not, to be cleaned with it: of kernels that are
     configured no more, and, where the choice is of everything, of other targets and variants."""
-    targets = {"kir", *(target.name for target in choice.targets)}
+    targets = {"kir", *(target.folder for target in choice.targets)}
     found, folder = [], root / choice.out
     for path in sorted(folder.glob("*/*")):
         target, name = path.parent.name, path.name

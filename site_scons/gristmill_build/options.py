@@ -6,13 +6,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gristmill.backends.hsaco.processors import parse_target
 from gristmill.backends.llvm.machine import ROUTES
 
 from .config import Config, KernelRow, TargetRow
 from .document import nearest
 
 # What a device is called -> the backends whose artifacts it loads.
-_LOADS = {"cuda": ("ptx", "cubin"), "nvidia": ("ptx", "cubin"), "vulkan": ("spirv",)}
+_LOADS = {
+    **dict.fromkeys(("cuda", "nvidia"), ("ptx", "cubin")),
+    **dict.fromkeys(("hsa", "amd"), ("hsaco",)),
+    "vulkan": ("spirv",),
+}
 _SWITCH = {"on": True, "1": True, "off": False, "0": False}
 
 
@@ -131,6 +136,7 @@ def _targets(target: str, arch: str, rows: Mapping[str, TargetRow]) -> tuple[Tar
     archs = _words(arch)
     backends = {row.backend for row in rows.values()}
     words = _words(target) or ["default"]
+    rows = {**rows, **_with_settings(words, archs, rows)}
     for name in words:
         if name not in rows and name not in backends and name not in ("all", "default"):
             raise UsageError(f"unknown target={name}{_meant(name, {*rows, *backends, 'all'})}")
@@ -160,6 +166,23 @@ def _targets(target: str, arch: str, rows: Mapping[str, TargetRow]) -> tuple[Tar
     if not chosen:
         raise UsageError(f"no target matches target={target or 'default'} arch={arch}")
     return chosen
+
+
+def _with_settings(
+    words: list[str], archs: list[str], rows: Mapping[str, TargetRow]
+) -> dict[str, TargetRow]:
+    """The targets of those words whose architecture says its settings: `hsaco-gfx90a:xnack-`."""
+    found = {}
+    for name in [*words, *(f"hsaco-{arch}" for arch in archs)]:
+        plain = rows.get(name.partition(":")[0])
+        if plain is None or plain.name == name:
+            continue
+        try:
+            parse_target(name.partition("-")[2])
+        except ValueError as error:
+            raise UsageError(f"unknown target={name}: {error}") from error
+        found[name] = TargetRow(name, about=plain.about)
+    return found
 
 
 def _of_archs(name: str, picked: list[TargetRow], archs: list[str], arch: str) -> list[TargetRow]:

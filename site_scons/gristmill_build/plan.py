@@ -1,11 +1,12 @@
 """The build nodes of a choice: what is traced, what is compiled, where the results go.
 
     OUT/kir/KERNEL/SPEC[.BACKENDn].kir and .loc.json      one Trace each
-    OUT/TARGET/KERNEL/SPEC[.n].{kir,so,spv,ptx,cubin} and .json     one Compile each
+    OUT/TARGET/KERNEL/SPEC[.n].{kir,so,spv,ptx,cubin,hsaco} and .json     one Compile each
     OUT/TARGET/replay.so and .json                        one Replay for each cpu target
     OUT/bundle.json                                       the Bundle
 
-A variant without constexprs of its own shares the trace of the plain specialization.
+A variant without constexprs of its own shares the trace of the plain specialization. TARGET is the
+name of the target, with dots for its colons.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .config import Config, Constexprs, KernelRow, TargetRow
+from .config import Config, Constexprs, KernelRow, TargetRow, path_name
 from .options import Choice
 
-THROUGH_LLVM = ("cpu", "ptx", "cubin")
+THROUGH_LLVM = ("cpu", "ptx", "cubin", "hsaco")
 # Backends with a module `replay` that makes a target's replay loop.
 REPLAYED = ("cpu",)
 
@@ -96,7 +97,7 @@ def plan(choice: Choice, config: Config) -> Plan:
             for target in filter(row.builds_for, choice.targets):
                 for n, trace in enumerate(_variants(choice.out, row, specialization, target)):
                     trace = traces.setdefault(trace.stem, trace)
-                    stem = f"{choice.out}/{target.name}/{row.kernel}/{specialization}"
+                    stem = f"{choice.out}/{target.folder}/{row.kernel}/{specialization}"
                     compiles.append(
                         Compile(
                             target,
@@ -110,7 +111,7 @@ def plan(choice: Choice, config: Config) -> Plan:
         Replay(
             target,
             tools(config, choice, target.backend),
-            f"{choice.out}/{target.name}/replay",
+            f"{choice.out}/{target.folder}/replay",
             _route(choice, target.backend),
         )
         for target in choice.targets
@@ -139,6 +140,6 @@ def _variants(out: str, row: KernelRow, specialization: str, target: TargetRow) 
     plain = row.specializations[specialization]
     where, variants = row.variants_for(specialization, target)
     for n, override in enumerate(variants):
-        mark = f".{where}.{n}" if override else ""
+        mark = f".{path_name(where)}.{n}" if override else ""
         stem = f"{out}/kir/{row.kernel}/{specialization}{mark}"
         yield Trace(row, specialization, {**plain, **override}, stem)
