@@ -8,6 +8,7 @@ import numpy as np
 
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.lang import *
+from gristmill.kernels.family import encode
 
 FOR_HOPPER = {"nv_matmul"}  # families that are built for no other target
 Case = tuple[list[Any], dict[int, np.ndarray]]  # arguments; by position, what they become
@@ -243,6 +244,12 @@ PRODUCTS: tuple[dict[str, Any], ...] = (
     {"T": "bf16", "N": 64, "DEPTH": 64, "WORDS": True, "TRANSPOSED": True},
     {"T": "f32", "N": 16, "DEPTH": 16, "WORDS": True},
     {"T": "i8", "SUM": "i32", "N": 8, "DEPTH": 64, "WORDS": True},
+    {"T": "f16", "SUM": "f16", "N": 64, "DEPTH": 32},
+    {"T": "f16", "SUM": "f16", "N": 64, "DEPTH": 16, "WORDS": True, "TRANSPOSED": True},
+    {"T": "f8e4m3", "N": 64, "DEPTH": 128},
+    {"T": "f8e5m2", "N": 16, "DEPTH": 64, "WORDS": True},
+    {"T": "f8e4m3", "SUM": "f16", "N": 32, "DEPTH": 32},
+    {"T": "f8e5m2", "SUM": "f16", "N": 8, "DEPTH": 32, "WORDS": True},
 )
 
 
@@ -250,19 +257,20 @@ def product_case(rng: np.random.Generator, constexprs: dict[str, Any]) -> tuple[
     """Arguments, the answer, and its error bound relative to the sum of the magnitudes."""
     t, n = DTYPES[constexprs["T"]], constexprs["N"]
     depth, row = constexprs.get("DEPTH", 64), 128 // t.bytes
-    a = rng.integers(-8 if t.min < 0 or t.is_float else 0, 9, (128, row))
+    total = DTYPES[constexprs.get("SUM", "f32")]
+    most = 4 if total.name == "f16" else 8  # sums of integers below 2048 are exact
+    low = -most if t.is_signed or t.is_float else 0
+    a = rng.integers(low, most + 1, (128, row))
     shape = (depth, n) if constexprs.get("TRANSPOSED") else (n, row)
-    b = rng.integers(-8 if t.min < 0 or t.is_float else 0, 9, shape)
+    b = rng.integers(low, most + 1, shape)
     c = rng.integers(-8, 9, (128, n))
     right = b if constexprs.get("TRANSPOSED") else b.T[:depth]
     expected = c + a[:, :depth] @ right
 
     def stored(values: np.ndarray) -> np.ndarray:
-        if t.name == "bf16":
-            return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).reshape(-1)
-        return values.astype(t.storage).reshape(-1)
+        return encode(values, t).reshape(-1)
 
-    kind = np.int32 if t.is_int else np.float32
+    kind = total.storage
     args = [stored(a), stored(b), c.astype(kind).reshape(-1)]
     return (args, {2: expected.astype(kind).reshape(-1)}), 0.0
 

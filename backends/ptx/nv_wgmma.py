@@ -11,18 +11,21 @@ next 64 columns lie a whole tile further on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...ir.core import Op, Value
-from ...ir.dtypes import element_of
+from ...ir.dtypes import DTYPES, element_of, f16
 from ...ir.ops.nv import STEP_BYTES
 from ..simt.memory import place
 from .lowering import SHARED, Lowering
 
 _SWIZZLE_128 = 1 << 62
 _NAMES = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "i8": "s8", "u8": "u8"}
+_NAMES |= {"f8e4m3": "e4m3", "f8e5m2": "e5m2"}
+_SUMS = {"f32": "f32", "f16": "f16", "i32": "s32"}
 _UNIT = 16  # bytes, in a description
 _ROW = 128
+_PAIR = "<2 x i16>"
 
 
 def _description(x: Lowering, memory: Value, index: Value, leading: int) -> str:
@@ -39,7 +42,7 @@ def emit_wgmma(x: Lowering, op: Op) -> None:
     element = str(op.attr("element"))
     columns, depth = int(op.attr("columns")), int(op.attr("depth"))  # type: ignore[arg-type]
     transposed, registers = bool(op.attr("transposed")), bool(op.attr("registers"))
-    width = {"f16": 2, "bf16": 2, "f32": 4}.get(element, 1)
+    width = DTYPES[element].bytes
     steps = depth * width // STEP_BYTES
     deep = depth // steps
     inputs: list[tuple[str, str, str]] = []  # constraint, type, value
@@ -63,12 +66,12 @@ def emit_wgmma(x: Lowering, op: Op) -> None:
         away = step * deep * _ROW if transposed else step * STEP_BYTES
         inputs.append(("l", "i64", _moved(x, start, away)))
     sums = op.operands[first + 2 :]
-    t = "float" if element_of(sums[0].type).is_float else "i32"
-    count, name = len(sums), _NAMES[element]
+    kept, name = element_of(sums[0].type), _NAMES[element]
+    count = len(sums) // 2 if kept == f16 else len(sums)
     total = "{" + ", ".join(f"${n}" for n in range(count)) + "}"
-    kind = f"m64n{columns}k{deep}.{'f32' if t == 'float' else 's32'}.{name}.{name}"
+    kind = f"m64n{columns}k{deep}.{_SUMS[kept.name]}.{name}.{name}"
     tail = ", 1"  # add to the sum
-    if t == "float":
+    if kept.is_float:
         tail += ", 1, 1"  # neither operand negated
         if width == 2:
             tail += f", {int(transposed)}" if registers else f", 0, {int(transposed)}"
@@ -77,7 +80,7 @@ def emit_wgmma(x: Lowering, op: Op) -> None:
         a = ", ".join(f"${count + n}" for n in left)
         a = f"{{{a}}}" if registers else a
         lines.append(f"wgmma.mma_async.sync.aligned.{kind} {total}, {a}, ${count + right}{tail};")
-    _tied(x, op, " ".join(lines), t, [x.scalar(v) for v in sums], inputs)
+    _tied(x, op, " ".join(lines), sums, inputs)
 
 
 def _moved(x: Lowering, description: str, away: int) -> str:
@@ -88,23 +91,38 @@ def _tied(
     x: Lowering,
     op: Op,
     text: str,
-    t: str,
-    sums: list[str],
+    sums: Sequence[Value],
     inputs: list[tuple[str, str, str]],
 ) -> None:
-    """Assembly that takes and gives the registers of a sum."""
-    f, count = x.f, len(sums)
+    """Assembly that takes and gives the registers of a sum; two elements of f16 share one."""
+    f, kept = x.f, element_of(sums[0].type)
+    given = [x.scalar(v) for v in sums]
+    t = "float" if kept.is_float and kept != f16 else "i32"
     letter = "f" if t == "float" else "r"
+    if kept == f16:
+        given = [_pair(x, *given[n : n + 2]) for n in range(0, len(given), 2)]
+    count = len(given)
     constraints = [f"={letter}"] * count + [c for c, _, _ in inputs] + list(map(str, range(count)))
     constraints.append("~{memory}")
-    arguments = [f"{ty} {v}" for _, ty, v in inputs] + [f"{t} {v}" for v in sums]
+    arguments = [f"{ty} {v}" for _, ty, v in inputs] + [f"{t} {v}" for v in given]
     group = "{ " + ", ".join([t] * count) + " }"
     done = f.value(
         f'call {group} asm sideeffect "{text}", "{",".join(constraints)}"'
         f"({', '.join(arguments)}) convergent"
     )
-    for n, value in enumerate(op.results):
-        x.set(value, [f.value(f"extractvalue {group} {done}, {n}")])
+    words = [f.value(f"extractvalue {group} {done}, {n}") for n in range(count)]
+    if kept == f16:
+        pairs = [f.value(f"bitcast i32 {w} to {_PAIR}") for w in words]
+        words = [f.value(f"extractelement {_PAIR} {p}, i32 {n}") for p in pairs for n in range(2)]
+    for value, word in zip(op.results, words, strict=True):
+        x.set(value, [word])
+
+
+def _pair(x: Lowering, low: str, high: str) -> str:
+    """Two elements of f16, which are held as their bits, as a word."""
+    pair = x.f.value(f"insertelement {_PAIR} poison, i16 {low}, i32 0")
+    pair = x.f.value(f"insertelement {_PAIR} {pair}, i16 {high}, i32 1")
+    return x.f.value(f"bitcast {_PAIR} {pair} to i32")
 
 
 def emit_fence(x: Lowering, op: Op) -> None:
@@ -121,9 +139,8 @@ def emit_wait(x: Lowering, op: Op) -> None:
         number = ("i64", str(op.attr("pending")))
         x.f.call("llvm.nvvm.wgmma.wait_group.sync.aligned", "void", number)
         return
-    t = "float" if element_of(op.operands[0].type).is_float else "i32"
     text = f"wgmma.wait_group.sync.aligned {op.attr('pending')};"
-    _tied(x, op, text, t, [x.scalar(v) for v in op.operands], [])
+    _tied(x, op, text, op.operands, [])
 
 
 EMIT: dict[str, Callable[[Lowering, Op], None]] = {

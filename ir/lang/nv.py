@@ -130,10 +130,11 @@ def wgmma(
     transposed: Any = False,
 ) -> Any:
     """total += a @ b by the 128 invocations of a warpgroup, `depth` deep (one row of 128 bytes).
-    total: registers of f32 (i32 for integers), half as many as b has columns; see nv.wgmma_row. a:
-    64 rows of a tile as tensor_load lays them out with swizzle 128, or registers of u32 (a_index
-    None). b: columns of the product as rows of such a tile; transposed: rows of b as they are, in
-    tiles of 64 columns, for 16-bit elements. Done when a wgmma_wait covers it."""
+    Elements: f16, bf16, f32, i8, u8, f8e4m3, f8e5m2. total: registers of f32 (or f16 for f16 and
+    8-bit floats; i32 for integers), half as many as b has columns; see nv.wgmma_row. a: 64 rows of
+    a tile as tensor_load lays them out with swizzle 128, or registers of u32 (a_index None). b:
+    columns of the product as rows of such a tile; transposed: rows of b as they are, in tiles of 64
+    columns, for 16-bit elements. Done when a wgmma_wait covers it."""
 
 
 @_function

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..core import Attr, Value
 from ..dtypes import DType, u32
-from ..ops.nv import ATOM_BYTES, STEP_BYTES, SUMS
+from ..ops.nv import ATOM_BYTES, STEP_BYTES, SUMS, sums_of
 from .nv_copies import Handler, array_of, place_of
 from .values import Entry, Registers, describe
 
@@ -53,8 +53,8 @@ def _wgmma(
     if element.name not in SUMS:
         known = ", ".join(SUMS)
         t.fail(node, f"products of {element} are not known; known: {known}")
-    if sums.type != SUMS[element.name]:
-        wanted = SUMS[element.name]
+    if sums.type not in SUMS[element.name]:
+        wanted = sums_of(element.name)
         t.fail(node, f"products of {element} are summed in {wanted}, found {sums.type}")
     columns = 2 * sums.count
     if columns % 8 or not 8 <= columns <= 256:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..dtypes import DType, MemType, Space, Type, bool_, f32, i32, u32, u64
+from ..dtypes import DTYPES, DType, MemType, Space, Type, bool_, f16, f32, i32, u32, u64
 from . import rules as r
 from .rules import int_scalar, memory_type, require
 from .table import Effect, OpRow, define
@@ -17,8 +17,11 @@ from .table import Effect, OpRow, define
 Types = tuple[Type, ...]
 Attrs = Mapping[str, Any]
 
-# Element types of a product by a warpgroup, with those of the sum.
-SUMS: dict[str, DType] = {"f16": f32, "bf16": f32, "f32": f32, "i8": i32, "u8": i32}
+# Element types of a product by a warpgroup, with those that its sum may have.
+SUMS: dict[str, tuple[DType, ...]] = {
+    **{"f16": (f32, f16), "bf16": (f32,), "f32": (f32,), "i8": (i32,), "u8": (i32,)},
+    **{"f8e4m3": (f32, f16), "f8e5m2": (f32, f16)},
+}
 ROWS = 64  # of a product by a warpgroup
 STEP_BYTES = 32  # of a row that one instruction takes
 ATOM_BYTES = 1024  # of a tile's alignment: eight rows of 128 bytes
@@ -112,7 +115,7 @@ def tensor_store_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Ty
 def wgmma_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     """a (array and index or, with attr registers, words), b (array, index), the sum's registers."""
     element, columns, depth = str(attrs["element"]), attrs["columns"], attrs["depth"]
-    width = {"f16": 2, "bf16": 2, "f32": 4}.get(element, 1)
+    width = DTYPES[element].bytes
     require(columns % 8 == 0 and 8 <= columns <= 256, f"a sum of {columns} columns: 8, 16 .. 256")
     wide = depth * width
     require(
@@ -133,8 +136,14 @@ def wgmma_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     sums = operands[first + 2 :]
     require(len(sums) == columns // 2, f"a sum of {columns} columns has {columns // 2} registers")
     for t in sums:
-        require(t == SUMS[element], f"products of {element} are summed in {SUMS[element]}, not {t}")
+        fits = t == sums[0] and t in SUMS[element]
+        require(fits, f"products of {element} are summed in {sums_of(element)}, not {t}")
     return sums
+
+
+def sums_of(element: str) -> str:
+    """The types that products of an element type are summed in, in words."""
+    return " or ".join(map(str, SUMS[element]))
 
 
 def named_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:

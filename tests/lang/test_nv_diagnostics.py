@@ -53,7 +53,7 @@ def wrong(x: Read[f16], y: ReadWrite[f16], w: Write[f32], n: i32, f: f32, *, SIZ
     if WHAT == "load of write":
         nv.tensor_load(nv.tensor_map(w, (n, n), (64, 32)), (0, 0), other, 0, ready, 0)
     if WHAT == "sum":
-        nv.wgmma(registers(f16, 32), tile, 0, tile, 0)
+        nv.wgmma(registers(i32, 32), tile, 0, tile, 0)
     if WHAT == "registers":
         nv.wgmma(registers(f32, 6), tile, 0, tile, 0)
     if WHAT == "depth":
@@ -102,7 +102,7 @@ def wrong(x: Read[f16], y: ReadWrite[f16], w: Write[f32], n: i32, f: f32, *, SIZ
         ("place", "the index is a multiple of 512 elements"),
         ("store to read", "'x' is read-only"),
         ("load of write", "'w' is write-only"),
-        ("sum", "products of f16 are summed in f32, found f16"),
+        ("sum", "products of f16 are summed in f32 or f16, found i32"),
         ("registers", "a sum has 4, 8, .. or 128 registers"),
         ("depth", "a product of f16 is 16, 32 .. 64 deep, found 24"),
         ("operands", "a product of f32 and f16"),

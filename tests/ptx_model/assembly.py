@@ -12,14 +12,15 @@ from .table import NotModelledError
 
 _LINE = re.compile(r'(%\S+) = call (\{.*?\}) asm sideeffect "(.*?)", "(.*?)"\((.*)\) convergent')
 _WGMMA = re.compile(
-    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.(f32|s32)\.(\w+)\.\4 \{(.*?)\}, "
+    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.(f32|f16|s32)\.(\w+)\.\4 \{(.*?)\}, "
     r"(?:\$(\d+)|\{(.*?)\}), \$(\d+), 1((?:, [01])*);"
 )
 _WAIT = re.compile(r"wgmma\.wait_group\.sync\.aligned \d;")
-_KINDS = ("f16", "bf16", "tf32", "s8", "u8")
-_DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "s8": 32, "u8": 32}
+_KINDS = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
+_DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+_HALVES = ("f16", "e4m3", "e5m2")  # whose sums may be f16
 _HEAD = (
-    "declare void @model_wgmma(i32, ptr, ptr, i64, i64, i32, i32, i32) convergent nounwind",
+    "declare void @model_wgmma(i32, ptr, ptr, i64, i64, i32, i32, i32, i32) convergent nounwind",
     "declare void @model_wgmma_wait(i32) convergent nounwind",
 )
 
@@ -79,9 +80,11 @@ class Assembly:
     def _step(self, n: int, step: re.Match[str], count: int) -> list[str]:
         columns, depth, total, kind, sums, a, words, b, flags = step.groups()
         own = ", ".join(f"${n}" for n in range(count))
-        odd = sums != own or int(columns) != 2 * count or int(depth) != _DEPTHS.get(kind, 0)
+        per = 2 if total == "f16" else 1  # elements of a register
+        odd = sums != own or int(columns) != 2 * count * per or int(depth) != _DEPTHS.get(kind, 0)
+        odd |= per == 2 and kind not in _HALVES
         wide = kind in ("f16", "bf16")
-        known = {"s32": ("",), "f32": (", 1, 1",)}[total]
+        known = ("",) if total == "s32" else (", 1, 1",)
         if wide:
             more = ("0", "1") if words else ("0, 0", "0, 1")
             known = tuple(f"{known[0]}, {m}" for m in more)
@@ -97,6 +100,6 @@ class Assembly:
             left = f"%a{int(a) - count}"
         right = f"%a{int(b) - count}"
         transposed = int(wide and flags.endswith("1"))
-        place = f"i32 {columns}, i32 {_KINDS.index(kind)}, i32 {transposed}"
+        place = f"i32 {columns}, i32 {_KINDS.index(kind)}, i32 {transposed}, i32 {per - 1}"
         call = f"i32 %site, ptr %sum, ptr {pointer}, i64 {left}, i64 {right}, {place}"
         return [*lines, f"  call void @model_wgmma({call})"]

@@ -38,13 +38,13 @@ static double byte(uint32_t reg, int n) { return (uint8_t)(reg >> 8 * n); }
 static double signed_byte(uint32_t reg, int n) { return (int8_t)(reg >> 8 * n); }
 
 /* 8-bit floats: e4m3 has no infinity and one NaN; e5m2 is the upper half of an f16. */
-static double e4m3(uint32_t reg, int n) {
+double e4m3(uint32_t reg, int n) {
   int bits = (int)(reg >> 8 * n & 0xFF), exponent = bits >> 3 & 15, fraction = bits & 7;
   double size = exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
   if ((bits & 0x7F) == 0x7F) size = (double)NAN;
   return bits & 0x80 ? -size : size;
 }
-static double e5m2(uint32_t reg, int n) { return half((reg >> 8 * n & 0xFF) << 8, 0); }
+double e5m2(uint32_t reg, int n) { return half((reg >> 8 * n & 0xFF) << 8, 0); }
 
 static float truncated(double x) {
   float near = (float)x;

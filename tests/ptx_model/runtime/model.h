@@ -90,3 +90,7 @@ void open_objects(const void *params, uint32_t dynamic);
 void close_objects(void);
 void spoil_shared(void);
 void stop_race_watch(void);
+
+/* matrix.c: the value of the 8-bit float that is byte n of a register */
+double e4m3(uint32_t reg, int n);
+double e5m2(uint32_t reg, int n);

@@ -8,12 +8,12 @@
 #include "model.h"
 #include <math.h>
 
-enum { F16, BF16, TF32, S8, U8 };
+enum { F16, BF16, TF32, E4M3, E5M2, S8, U8 };
 typedef struct {
   void *sum;
   const uint32_t *a_words; /* NULL: a is a tile */
   uint64_t a, b;
-  uint32_t site, columns, kind, transposed;
+  uint32_t site, columns, kind, transposed, halves; /* the sum is of f16 */
 } Product;
 
 static const Object *array; /* that the tile at hand lies in */
@@ -48,6 +48,8 @@ static double number(const char *at, uint32_t kind) {
     case F16: { _Float16 h; memcpy(&h, at, 2); return (double)h; }
     case BF16: memcpy((char *)&bits + 2, at, 2); break;
     case TF32: memcpy(&bits, at, 4), bits &= 0xFFFFE000u; break;
+    case E4M3: return e4m3(*(const uint8_t *)at, 0);
+    case E5M2: return e5m2(*(const uint8_t *)at, 0);
     case S8: return *(const int8_t *)at;
     default: return *(const uint8_t *)at;
   }
@@ -64,7 +66,7 @@ static void multiply(void **given, uint32_t mask) {
   static double left[16][32], right[256][32];
   const Product *p = given[0];
   if (mask != 0xFFFFFFFFu) fail(p->site, "a product needs all lanes of a warp");
-  uint32_t size = p->kind == TF32 ? 4 : p->kind >= S8 ? 1 : 2, depth = 32 / size, per = 4 / size;
+  uint32_t size = p->kind == TF32 ? 4 : p->kind >= E4M3 ? 1 : 2, depth = 32 / size, per = 4 / size;
   uint32_t warp = now->linear / WARP % 4;
   for (int lane = 1; lane < WARP; lane++) {
     const Product *q = given[lane];
@@ -95,17 +97,18 @@ static void multiply(void **given, uint32_t mask) {
         ((int32_t *)q->sum)[i] = (int32_t)total;
         continue;
       }
-      float total = ((float *)q->sum)[i];
+      float total = p->halves ? (float)((_Float16 *)q->sum)[i] : ((float *)q->sum)[i];
       for (uint32_t k = 0; k < depth; k++)
         total = cut((double)total + left[row][k] * right[column][k]);
-      ((float *)q->sum)[i] = total;
+      if (p->halves) ((_Float16 *)q->sum)[i] = (_Float16)total;
+      else ((float *)q->sum)[i] = total;
     }
   }
 }
 
 API void model_wgmma(uint32_t site, void *sum, const uint32_t *a_words, uint64_t a, uint64_t b,
-                     uint32_t columns, uint32_t kind, uint32_t transposed) {
-  Product p = {sum, a_words, a, b, site, columns, kind, transposed};
+                     uint32_t columns, uint32_t kind, uint32_t transposed, uint32_t halves) {
+  Product p = {sum, a_words, a, b, site, columns, kind, transposed, halves};
   if (thread_count % 128) fail(site, "%u threads are no whole warpgroups", thread_count);
   meet(site, 0xFFFFFFFFu, &p, multiply);
 }
