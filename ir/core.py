@@ -146,10 +146,17 @@ def with_body(kernel: Kernel, body: Region) -> Kernel:
 
 def walk(region: Region) -> Iterator[Op]:
     """Every op of a region, outer before inner, in program order."""
+    found: list[Op] = []
+    _gather(region, found.append)
+    return iter(found)
+
+
+def _gather(region: Region, take: Callable[[Op], None]) -> None:
     for op in region.ops:
-        yield op
-        for inner in op.regions:
-            yield from walk(inner)
+        take(op)
+        if op.regions:
+            for inner in op.regions:
+                _gather(inner, take)
 
 
 def map_region(region: Region, visit: Callable[[Op], Op]) -> Region:

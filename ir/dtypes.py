@@ -259,6 +259,7 @@ def vector_of(element: DType, lanes: int) -> VectorType:
 
 
 @lru_cache(1024)
+@lru_cache(1 << 10)
 def parse_type(text: str) -> Type:
     """Read the text form of a type. Raises ValueError on anything else."""
     if text in DTYPES:

@@ -30,6 +30,15 @@ _TOKEN = re.compile(
     r"|nan:0x[0-9a-f]+|[\w.+-]+"  # a number or word
     r"|\S"  # a mark, or what cannot be read
 )
+_NAME = r"%(?:\w+\.)?\d+"
+# An op without regions, of at most one result and one attribute, which is an integer.
+_PLAIN = re.compile(
+    r" *(?:%(?:(\w+)\.)?(\d+) = )?"  # its result: hint and number
+    r"([a-z]\w*)"
+    rf"(?: ([\w.:+-]+)|((?: {_NAME})(?:, {_NAME})*))?"  # the literal of a constant, or operands
+    r"(?: \{(\w+)=(-?\d+)\})?(?: : (\S+))?"
+)
+_OWNERS = ("if", "switch", "for", "while")
 _MARKS = frozenset("(){}[]=,:_.+-")
 _VALUE = re.compile(r"%(?:(\w+)\.)?(\d+)")
 
@@ -216,8 +225,9 @@ class _Parser:
     def define(self, number: int, hint: str, type_: Type) -> Value:
         if number in self.values:
             self.fail(f"value %{number} is defined twice")
-        self.values[number] = Value(number, type_, hint)
-        return self.values[number]
+        made = self.values[number] = Value(number, type_, hint)
+        self.written[f"%{hint}.{number}" if hint else f"%{number}"] = made
+        return made
 
     def use(self) -> Value:
         word = self.take()
@@ -248,11 +258,44 @@ class _Parser:
             self.fail(f"regions nest deeper than {MAX_DEPTH}")
         ops: list[Op] = []
         while True:
+            if (plain := self.plain_op()) is not None:
+                ops.append(plain)
+                continue
             self.next_line()
             if self.accept("}"):
                 self.depth -= 1
                 return Region(args, tuple(ops))
             ops.append(self.op())
+
+    def plain_op(self) -> Op | None:
+        """The op of the next line where it has the commonest form and nothing is wrong with it;
+        else None, and nothing is read."""
+        if self.at == len(self.lines):
+            return None
+        found = _PLAIN.fullmatch(self.lines[self.at])
+        if found is None:
+            return None
+        hint, number, name, literal, words, key, attr, type_text = found.groups()
+        # As many results as types, and a literal for a constant alone.
+        odd = (number is None) is not (type_text is None) or (literal is None) is (name == "const")
+        if odd or name not in ROWS or name in _OWNERS:
+            return None
+        try:
+            operands = tuple([self.written[w] for w in words[1:].split(", ")]) if words else ()
+            types = () if type_text is None else (parse_type(type_text),)
+            attrs: tuple[tuple[str, Attr], ...] = () if key is None else ((key, int(attr)),)
+            if literal is not None:
+                attrs = (("bits", self.literal(literal, types)),)
+            infer_op(name, tuple([v.type for v in operands]), attrs, types)
+        except (ValueError, KeyError, OpTypeError):
+            return None  # said where the line is read token by token
+        results: tuple[Value, ...] = ()
+        if number is not None:
+            if int(number) in self.values:
+                return None
+            results = (self.define(int(number), hint or "", types[0]),)
+        self.at += 1
+        return Op(name, operands, results, attrs, (), Loc(self.file, self.at, 1))
 
     def op(self) -> Op:
         loc = Loc(self.file, self.at, 1)
@@ -350,6 +393,6 @@ class _Parser:
                 if joint not in ("else", "cond", "body", "case", "default"):
                     self.fail(f"expected a region or the end of the line, found {joint!r}")
             found.append(self.region_body(self.region_args()))
-        if bool(found) != (name in ("if", "switch", "for", "while")):
+        if bool(found) != (name in _OWNERS):
             self.fail(f"op {name} with {len(found)} regions")
         return tuple(found)

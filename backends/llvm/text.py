@@ -6,7 +6,11 @@ LLVM's mem2reg turns them into SSA values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+
+_OWN = re.compile(r"%v(\d+)")  # a name that `Function` gives
 
 
 class Phi:
@@ -57,6 +61,34 @@ class Function:
     def do(self, instruction: str) -> None:
         """Append an instruction without a result."""
         self._lines.append(f"  {instruction}")
+
+    def mark(self) -> tuple[int, int]:
+        """Where a template begins."""
+        return len(self._lines), self._next
+
+    def template(self, start: tuple[int, int], results: Sequence[str]) -> tuple[str, int]:
+        """Take back the instructions since `start`, as text for `fill`: the text, and how many
+        names it defines. results: what they give."""
+        at, first = start
+        lines = self._lines[at:]
+        names = self._next - first
+        del self._lines[at:]
+        self._next = first
+        text = "\n".join(map(str, lines)) + "".join(f"\0{result}" for result in results)
+        text = text.replace("{", "{{").replace("}", "}}")
+        return _OWN.sub(lambda m: f"%v{{{int(m[1]) - first}}}", text), names
+
+    def fill(self, template: str, names: int, operands: Sequence[str]) -> list[str]:
+        """Append the instructions of a template; its results.
+
+        In it `{n}` stands for the number of name n, and behind the names for the operands.
+        """
+        first = self._next
+        self._next += names
+        lines, *results = template.format(*range(first, self._next), *operands).split("\0")
+        if lines:
+            self._lines.append(lines)
+        return results
 
     def call(self, intrinsic: str, result: str, *args: tuple[str, str], flags: str = "") -> str:
         """Call an intrinsic with (type, value) arguments; the name of its result, if any.

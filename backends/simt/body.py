@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ...ir.core import Op, Region
-from ...ir.dtypes import DType, element_of, lanes_of
+from ...ir.dtypes import DType
 from ...ir.ops import ROWS, Effect
-from ..llvm.arithmetic import ELEMENTWISE, UnsupportedOpError
-from ..llvm.parts import REARRANGE, bitcast_parts, rearrange
-from ..llvm.types import Ty, constant
+from ..llvm.arithmetic import ELEMENTWISE
+from ..llvm.parts import REARRANGE, rearrange
+from ..llvm.types import constant
 from . import atomics, control, memory, subgroup
+from .elementwise import emit_elementwise
 from .ids import emit_id
 from .lowering import Lowering
 
@@ -35,7 +36,7 @@ def emit_op(x: Lowering, op: Op) -> None:
     elif x.special(op):
         pass
     elif name in ELEMENTWISE:
-        _elementwise(x, op)
+        emit_elementwise(x, op)
     elif name in REARRANGE:
         x.set(op.result, rearrange(op, [x.parts(v) for v in op.operands]))
     elif op.regions:
@@ -66,30 +67,3 @@ def _other(x: Lowering, op: Op) -> None:
             pass
         case _:
             raise x.fail(op, f"op {op.name} has no code here: legalize should have expanded it")
-
-
-def _elementwise(x: Lowering, op: Op) -> None:
-    value = op.result
-    count = lanes_of(value.type)
-    dtype = element_of(value.type)
-    if op.name == "bitcast" and count != lanes_of(op.operands[0].type):
-        a, b = x.type_of(op.operands[0]), Ty(dtype)
-        x.set(value, bitcast_parts(x.f, a, b, x.parts(op.operands[0]), count))
-        return
-    # What a select chooses has the type of the result; every other op that of its first operand.
-    t = x.type_of(op.operands[1 if op.name == "select" else 0])
-    divisor = x.constant(op.operands[1]) if op.name in ("floordiv", "mod") else None
-    types = [element_of(v.type) for v in op.operands]
-    operands = [x.parts(v) for v in op.operands]
-    found = []
-    for n in range(count):
-        args = [parts[n if len(parts) > 1 else 0] for parts in operands]
-        if op.name == "select":
-            choice = f"select i1 {args[0]}, {t.text} {args[1]}, {t.text} {args[2]}"
-            found.append(x.f.value(choice))
-            continue
-        try:
-            found.append(x.arith.op(op.name, t, args, dtype, types, divisor))
-        except UnsupportedOpError as error:
-            raise x.fail(op, str(error)) from error
-    x.set(value, found)

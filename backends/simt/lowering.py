@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...ir.core import Kernel, Loc, Op, Value, const_value, walk
-from ...ir.dtypes import MemType, element_of
+from ...ir.dtypes import MemType, Type, element_of
 from ..llvm.arithmetic import Arithmetic
 from ..llvm.text import Function
 from ..llvm.types import Ty
@@ -58,6 +58,8 @@ class Lowering(ABC):
         self.index = Ty(kernel.index)
         self.flow = Flow()
         self.values: dict[int, list[str]] = {}
+        # Code of elementwise ops (`elementwise`) by name, types and constant divisor.
+        self.templates: dict[tuple[str, tuple[Type, ...], Type, int | None], tuple[str, int]] = {}
         self.memory: dict[int, Memory] = {}
         self.counts: dict[int, str] = {}
         self.defs: dict[int, Op] = {v.id: op for op in walk(kernel.body) for v in op.results}

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.ir.core import Kernel, renumber
+from gristmill.ir import parse
+from gristmill.ir.core import Kernel, renumber, walk
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.interface import bits_float, const_bits
 from gristmill.ir.text import ParseError, line_locs, parse_kernel, print_kernel
@@ -55,6 +56,59 @@ def test_damaged_text_gives_parse_errors_only(rng: np.random.Generator) -> None:
             assert type(error).__name__ == "VerifyError", damaged  # noqa: PT017
     with pytest.raises(ParseError):
         parse_kernel(text[: len(text) // 2])
+
+
+ODD_LINES = (
+    "%3 = const : i32", "%3 = const 5", "const 5 : i32", "%3 = const 5.5 : i32", "%2 = const 5 : i32",
+    "%3 = const 300 : i8", "%3 = add 5 : i32", "%3 = add %x.1, %2", "add %x.1, %2 : i32",
+    "%3 = add %x.1, %9 : i32", "%3 = add %x.1, %y.2 : i32", "%3 = add %1, %2 : i32",
+    "%3 = add %x.1, %2 : f32", "%3 = add %x.1, %2 : i33", "%3 = add %x.1 : i32", "%3 = if %2 : i32",
+    "%3 = extract %x.1 {lane=0} : i32", "%3 = load %b.0, %2 {lanes=4} : i32x4", "%3 = global_id : i32",
+    "%3 = load %b.0, %2 {lanes=x} : i32", "%3 = sum %2 : i32", "  %h.3 =  neg %2 : i32",
+    "return %2",
+    "%3 = neg %2 : i32 {", "%3 = neg %2 : i32 x", "%3, %4 = neg %2 : i32", "%x.y.3 = neg %2 : i32",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ODD_LINES)
+def test_lines_read_at_once_and_token_by_token_say_the_same(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "kernel k s\nparam b: i32 buffer readwrite\nparam x: i32 scalar\nworkgroup 1 1 1\n"
+        "index i32\nbody(%b.0: buffer<i32,readwrite>, %x.1: i32) {\n  %2 = const -7 : i32\n"
+        f"  {line}\n  store %b.0, %x.1, %2\n  return\n}}\n"
+    )
+    quick = _outcome(text)
+    monkeypatch.setattr(parse._Parser, "plain_op", lambda _: None)
+    assert quick == _outcome(text)
+
+
+def test_damaged_lines_are_refused_alike(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = print_kernel(random_one(int(rng.integers(1 << 32))))
+    for _ in range(30):
+        at, kept = int(rng.integers(len(text))), int(rng.integers(2))
+        damaged = text[:at] + str(rng.choice(list("{}()%:=,x9. "))) + text[at + kept :]
+        quick = _outcome(damaged)
+        with monkeypatch.context() as patch:
+            patch.setattr(parse._Parser, "plain_op", lambda _: None)
+            assert quick == _outcome(damaged), damaged
+
+
+def _outcome(text: str) -> object:
+    """A kernel with its hints and places, or the refusal."""
+    try:
+        kernel = parse_kernel(text)
+    except ParseError as error:
+        return str(error)
+    ops = list(walk(kernel.body))
+    return (
+        kernel,
+        [[v.hint for v in (*op.operands, *op.results)] for op in ops],
+        [o.loc for o in ops],
+    )
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
