@@ -282,7 +282,7 @@ class _Parser:
             return None
         try:
             operands = tuple([self.written[w] for w in words[1:].split(", ")]) if words else ()
-            types = () if type_text is None else (parse_type(type_text),)
+            types: tuple[Type, ...] = () if type_text is None else (parse_type(type_text),)
             attrs: tuple[tuple[str, Attr], ...] = () if key is None else ((key, int(attr)),)
             if literal is not None:
                 attrs = (("bits", self.literal(literal, types)),)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-
 _OWN = re.compile(r"%v(\d+)")  # a name that `Function` gives
 
 

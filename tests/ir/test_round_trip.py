@@ -59,11 +59,13 @@ def test_damaged_text_gives_parse_errors_only(rng: np.random.Generator) -> None:
 
 
 ODD_LINES = (
-    "%3 = const : i32", "%3 = const 5", "const 5 : i32", "%3 = const 5.5 : i32", "%2 = const 5 : i32",
+    "%3 = const : i32", "%3 = const 5", "const 5 : i32", "%3 = const 5.5 : i32",
+    "%2 = const 5 : i32",
     "%3 = const 300 : i8", "%3 = add 5 : i32", "%3 = add %x.1, %2", "add %x.1, %2 : i32",
     "%3 = add %x.1, %9 : i32", "%3 = add %x.1, %y.2 : i32", "%3 = add %1, %2 : i32",
     "%3 = add %x.1, %2 : f32", "%3 = add %x.1, %2 : i33", "%3 = add %x.1 : i32", "%3 = if %2 : i32",
-    "%3 = extract %x.1 {lane=0} : i32", "%3 = load %b.0, %2 {lanes=4} : i32x4", "%3 = global_id : i32",
+    "%3 = extract %x.1 {lane=0} : i32", "%3 = load %b.0, %2 {lanes=4} : i32x4",
+    "%3 = global_id : i32",
     "%3 = load %b.0, %2 {lanes=x} : i32", "%3 = sum %2 : i32", "  %h.3 =  neg %2 : i32",
     "return %2",
     "%3 = neg %2 : i32 {", "%3 = neg %2 : i32 x", "%3, %4 = neg %2 : i32", "%x.y.3 = neg %2 : i32",
