@@ -8,6 +8,7 @@ from . import verify_nv
 from .abi import GRID_OPS
 from .core import Attr, Kernel, Op
 from .dtypes import DType
+from .ops.amd import FAMILIES
 from .ops.fragment_rules import ROW_KINDS
 from .ops.rules import REDUCTIONS
 
@@ -89,6 +90,12 @@ REQUIRED: dict[str, dict[str, Check]] = {
         "shape": _one_of("m8n8k16", "m16n8k8", "m16n8k16", "m16n8k32"),
         "a": _one_of(*_FACTORS),
         "b": _one_of(*_FACTORS),
+    },
+    "amd_mma": {
+        "family": _one_of(*FAMILIES),
+        "a": _one_of(*_FACTORS),
+        "b": _one_of(*_FACTORS),
+        "depth": _one_of(4, 8, 16, 32),
     },
     "nv_ldmatrix": {"transposed": _one_of(True, False)},
     "switch": {"cases": _cases},

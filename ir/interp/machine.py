@@ -11,6 +11,7 @@ from ..core import Kernel, Op, Value, walk
 from ..dtypes import DType, Space, element_of
 from ..ops import ROWS
 from . import (
+    amd,
     atomics,
     bulk,
     control,
@@ -255,6 +256,7 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(SHAPES, _shape),
     **fragments.HANDLERS,
     **nv.HANDLERS,
+    **amd.HANDLERS,
     **copies.HANDLERS,
     **mbarriers.HANDLERS,
     **bulk.HANDLERS,

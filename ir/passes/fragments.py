@@ -389,6 +389,6 @@ SPECIAL: dict[str, Callable[[FragmentLowering, Op], None]] = {
     "fragment_mma": lambda lowering, op: lowering.mma(op),
     "fragment_reduce": FragmentLowering.reduce,
     "fragment_broadcast": FragmentLowering.broadcast,
-    "fragment_cast": FragmentLowering.role,
+    "fragment_cast": lambda lowering, op: lowering.role(op),
     "fragment_coordinate": FragmentLowering.coordinate,
 }
