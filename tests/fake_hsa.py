@@ -4,12 +4,17 @@ tests; and small code objects for it, whose kernels are host functions or a call
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import struct
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from gristmill.ir.abi import gpu_layout, gpu_places
+from gristmill.runtime.devices.parameters import parameters
+from gristmill.store.manifest import Manifest
 
 HERE = Path(__file__).parent / "hsa"
 SETTINGS = (
@@ -241,3 +246,24 @@ def code_object(entry: str, told: dict[str, Any], target: str, symbol: str = "")
     struct.pack_into("<16sHHIQQQIHHHHHH", body, 0, ident, *header)
     struct.pack_into("<IIQQQQQQ", body, 64, 1, 7, 0, 0, 0, table, table, 4096)
     return bytes(body)
+
+
+def made_for(manifest: Manifest, target: str, **changes: Any) -> tuple[bytes, Manifest]:
+    """A code object of the double for a target id, and its manifest. changes: to its metadata."""
+    params = parameters(manifest)
+    places = gpu_places(params, gpu_layout(params, bool(manifest.sites)))
+    wave = 64 if target.startswith("gfx9") else 32
+    told = metadata(manifest.entry, places, target, wave=wave, **changes)
+    blob = code_object(manifest.entry, told, target)
+    return blob, labelled(manifest, target, blob)
+
+
+def labelled(manifest: Manifest, target: str, blob: bytes) -> Manifest:
+    """The manifest of a code object for a target id."""
+    return replace(
+        manifest,
+        target=f"hsaco-{target}",
+        sha256=hashlib.sha256(blob).hexdigest(),
+        size=len(blob),
+        facts={"code_object": 5},
+    )

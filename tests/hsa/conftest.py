@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
 from fake_cuda import build_kernels
-from fake_hsa import FakeRuntime, build, code_object, metadata
+from fake_hsa import FakeRuntime, build, made_for
 from gristmill import runtime
-from gristmill.ir.abi import gpu_layout, gpu_places
 from gristmill.ir.core import Kernel
 from gristmill.ir.text import line_locs, print_kernel
-from gristmill.runtime.devices.parameters import parameters
 from gristmill.store.bundle import Entry, Place, write_bundle
 from gristmill.store.manifest import Manifest
 
@@ -61,27 +56,6 @@ def manifests() -> dict[str, tuple[Manifest, tuple[Place, ...]]]:
         )
         found[name] = manifest, sites[: len(manifest.sites)]
     return found
-
-
-def made_for(manifest: Manifest, target: str, **changes: Any) -> tuple[bytes, Manifest]:
-    """A code object of the double for a target id, and its manifest. changes: to its metadata."""
-    params = parameters(manifest)
-    places = gpu_places(params, gpu_layout(params, bool(manifest.sites)))
-    wave = 64 if target.startswith("gfx9") else 32
-    told = metadata(manifest.entry, places, target, wave=wave, **changes)
-    blob = code_object(manifest.entry, told, target)
-    return blob, labelled(manifest, target, blob)
-
-
-def labelled(manifest: Manifest, target: str, blob: bytes) -> Manifest:
-    """The manifest of a code object for a target id."""
-    return replace(
-        manifest,
-        target=f"hsaco-{target}",
-        sha256=hashlib.sha256(blob).hexdigest(),
-        size=len(blob),
-        facts={"code_object": 5},
-    )
 
 
 @pytest.fixture(scope="session")

@@ -21,9 +21,12 @@ _DYN, _AMDGPU, _HSA = 3, 224, 64  # e_type, e_machine, EI_OSABI
 _SYMTAB, _NOTE, _METADATA = 2, 7, 32
 _TARGET = "amdgcn-amd-amdhsa--"
 _MOST_DEPTH = 16
-_FIXED = {
-    0xC0: None, 0xC2: False, 0xC3: True,
-}  # fmt: skip
+# What reading on from a wrong number comes to.
+_MALFORMED = (
+    *(struct.error, IndexError, KeyError, ValueError),
+    *(TypeError, AttributeError, OverflowError),
+)
+_FIXED = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = {
     0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q",
     0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q",
@@ -62,7 +65,7 @@ def read(blob: bytes, where: str) -> CodeObject:
     """A code object; ArtifactCorrupt for bytes that are none."""
     try:
         return _read(blob)
-    except (struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError) as error:
+    except _MALFORMED as error:
         raise ArtifactCorrupt(
             f"the code object is damaged ({type(error).__name__}: {error})",
             where=where,

@@ -1,0 +1,470 @@
+"""What goes wrong with an HSA device is typed, poisons where it must, and the process lives."""
+
+from __future__ import annotations
+
+import _thread
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fake_hsa import FakeRuntime
+from gristmill import runtime
+from gristmill.runtime.devices.hsa.api import Api
+
+
+def floats(device: runtime.Device, *values: float) -> list[runtime.Buffer]:
+    return [device.upload(np.full(8, v, np.float32)) for v in values]
+
+
+def assert_poisoned(device: runtime.Device, kind: type[runtime.Poisoned]) -> None:
+    begin = time.perf_counter()
+    for call in (device.synchronize, device.memory, lambda: device.allocate(1, "u8")):
+        with pytest.raises(kind, match="poisoned"):
+            call()
+    device.close()
+    assert time.perf_counter() - begin < 1
+
+
+def block_of(device: runtime.Device, bundle: runtime.Bundle, length: int = 5) -> Any:
+    saxpy = device.load(bundle, "saxpy")
+    x, y = floats(device, 1, 1)
+    with device.record() as recording:
+        for _ in range(length):
+            recording.launch(saxpy, x, y, 1.0)
+    recording.replay()
+    device.synchronize()
+    return recording, y
+
+
+def test_a_hung_queue_times_out_poisons_and_is_left_behind(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeRuntime
+) -> None:
+    recording, y = block_of(device, bundle)
+    fake.set(hang_after=2)
+    recording.replay()
+    begin = time.perf_counter()
+    with pytest.raises(runtime.DeviceTimeout, match=r"the bound of 0\.1 s"):
+        device.synchronize(timeout=0.1)
+    assert 0.1 <= time.perf_counter() - begin < 5
+    held, users = fake.live(), fake.users
+    assert_poisoned(device, runtime.DeviceTimeout)
+    del recording, y
+    assert fake.live() == held  # pending work may touch it
+    assert fake.users == users
+
+
+def test_a_transfer_waits_for_hanging_work_no_longer_than_the_bound(
+    fake: FakeRuntime, bundle: runtime.Bundle
+) -> None:
+    device = runtime.open_device("hsa", timeout=0.2)
+    saxpy = device.load(bundle, "saxpy")
+    x, y = floats(device, 1, 1)
+    fake.set(hang_after=0)
+    device.launch(saxpy, x, y, 1.0)
+    with pytest.raises(runtime.DeviceTimeout):
+        device.upload(np.zeros(10 << 22, np.uint8))  # staging memory comes round
+    assert_poisoned(device, runtime.DeviceTimeout)
+
+
+def test_a_full_ring_is_waited_for_no_longer_than_the_bound(
+    fake: FakeRuntime, bundle: runtime.Bundle
+) -> None:
+    fake.set(ring=64)
+    device = runtime.open_device("hsa", timeout=0.2)
+    recording, y = block_of(device, bundle)
+    fake.set(hang_after=0)
+    begin = time.perf_counter()
+    for _ in range(64 // 5):
+        recording.replay()
+    with pytest.raises(runtime.DeviceTimeout, match=r"the queue took nothing for 0\.2 s"):
+        recording.replay()
+    assert time.perf_counter() - begin < 5
+    assert_poisoned(device, runtime.DeviceTimeout)
+    del recording, y
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (41, runtime.DeviceLost, "beyond the greatest address, 0x29"),
+        (42, runtime.DeviceLost, "an illegal instruction, 0x2a"),
+        (43, runtime.DeviceLost, "memory that is not there, 0x2b"),
+        (0x1016, runtime.DeviceLost, "an exception in a kernel"),
+        (0x1009, runtime.SubmissionFailed, "an invalid packet"),
+        (0x1008, runtime.SubmissionFailed, "out of resources"),
+        (0x2345, runtime.SubmissionFailed, "unknown, 0x2345"),
+    ],
+)
+def test_a_queue_error_in_the_middle_of_a_block_is_typed(
+    device: runtime.Device,
+    bundle: runtime.Bundle,
+    fake: FakeRuntime,
+    status: int,
+    kind: type[runtime.Poisoned],
+    words: str,
+) -> None:
+    recording, y = block_of(device, bundle)
+    fake.set(fail_after=2, fail_status=status)
+    recording.replay()
+    begin = time.perf_counter()
+    with pytest.raises(kind, match=words):
+        y.numpy()
+    assert time.perf_counter() - begin < 5  # not only at the bound
+    assert fake.dispatches == 5 + 2
+    held = fake.live()
+    assert_poisoned(device, kind)
+    del recording, y
+    assert fake.live() == held
+    fake.set(fail_after=-1)
+    with runtime.open_device("hsa") as again:  # the process lives
+        x, y = np.ones(4, np.float32), np.ones(4, np.float32)
+        again.load(bundle, "saxpy")(x, y, 1.0)
+        assert set(y) == {2}
+
+
+def test_a_queue_error_is_found_by_the_next_launch(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeRuntime
+) -> None:
+    recording, y = block_of(device, bundle)
+    fake.set(fail_after=0, fail_status=43)
+    recording.replay()
+    saxpy, end = device.load(bundle, "saxpy"), time.monotonic() + 10
+    while device._queue._error is None and time.monotonic() < end:  # type: ignore[attr-defined]
+        time.sleep(1e-3)
+    with pytest.raises(runtime.DeviceLost, match="the queue reports"):
+        device.launch(saxpy, y, y.view(0, 0), 1.0, grid=1)
+    assert_poisoned(device, runtime.DeviceLost)
+    del recording, y
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [(0, r"a memory fault at address 0xdead000"), (1, "an exception of the hardware")],
+)
+def test_a_fault_that_the_process_is_told_is_a_lost_device(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeRuntime, event: int, words: str
+) -> None:
+    recording, y = block_of(device, bundle)
+    fake.set(event_after=3, event_kind=event)
+    recording.replay()
+    with pytest.raises(runtime.DeviceLost, match=words):
+        device.synchronize()
+    assert_poisoned(device, runtime.DeviceLost)
+    del recording, y
+
+
+def test_a_fault_of_one_gpu_leaves_the_other_alone(
+    fake: FakeRuntime, bundle: runtime.Bundle
+) -> None:
+    fake.isas("gfx1100", "gfx1100")
+    one, two = runtime.open_device("hsa:0", timeout=20), runtime.open_device("hsa:1", timeout=20)
+    recording, y = block_of(one, bundle)
+    fake.set(event_after=0)
+    recording.replay()
+    with pytest.raises(runtime.DeviceLost):
+        one.synchronize()
+    fake.set(event_after=-1)
+    x, z = np.ones(4, np.float32), np.ones(4, np.float32)
+    two.load(bundle, "saxpy")(x, z, 1.0)
+    assert set(z) == {2}
+    two.close()
+    assert_poisoned(one, runtime.DeviceLost)
+    del recording, y
+
+
+def test_a_copy_that_fails_is_a_lost_device(device: runtime.Device, fake: FakeRuntime) -> None:
+    buffer = device.upload(np.ones(4, np.float32))
+    device.synchronize()
+    fake.set(fail_copy=1)
+    with pytest.raises(runtime.DeviceLost, match="a copy failed"):
+        buffer.numpy()
+    assert_poisoned(device, runtime.DeviceLost)
+
+
+def test_a_copy_that_fails_before_a_launch_is_found_by_the_wait(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeRuntime
+) -> None:
+    saxpy = device.load(bundle, "saxpy")
+    x, y = floats(device, 1, 1)
+    device.synchronize()
+    fake.set(fail_copy=1)
+    x.write(np.ones(8, np.float32))
+    device.launch(saxpy, x, y, 1.0)  # waits in the queue for a copy that never comes
+    begin = time.perf_counter()
+    with pytest.raises(runtime.DeviceLost, match="a copy failed"):
+        device.synchronize()
+    assert time.perf_counter() - begin < 5
+    assert_poisoned(device, runtime.DeviceLost)
+
+
+def test_a_library_beyond_repair_is_a_lost_device(
+    device: runtime.Device, fake: FakeRuntime
+) -> None:
+    fake.set(calls=0x1026)
+    with pytest.raises(runtime.DeviceLost, match="beyond repair"):
+        device.allocate(4, "f32")
+    assert_poisoned(device, runtime.DeviceLost)
+
+
+def test_an_interrupt_ends_a_wait_and_poisons_at_the_close(
+    fake: FakeRuntime, bundle: runtime.Bundle
+) -> None:
+    device = runtime.open_device("hsa", timeout=600)
+    recording, y = block_of(device, bundle)
+    fake.set(hang_after=0)
+    recording.replay()
+    timer = threading.Timer(0.2, _thread.interrupt_main)
+    timer.start()
+    begin = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        device.synchronize()
+    assert time.perf_counter() - begin < 10
+    device.timeout = 0.1
+    with pytest.raises(runtime.DeviceTimeout):
+        device.close()
+    del recording, y
+
+
+def test_a_submission_that_was_interrupted_is_not_gone_on_with(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    recording, y = block_of(device, bundle)
+    queue = device._queue  # type: ignore[attr-defined]
+    ring = queue._ring
+
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    queue._ring = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        recording.replay()
+    queue._ring = ring
+    with pytest.raises(runtime.SubmissionFailed, match="a submission was interrupted"):
+        recording.replay()
+    assert_poisoned(device, runtime.SubmissionFailed)
+    del recording, y
+
+
+def test_an_allocation_over_free_memory_is_refused_before_the_library_is_asked(
+    fake: FakeRuntime,
+) -> None:
+    fake.set(memory=1 << 24)
+    with runtime.open_device("hsa") as device:
+        held = device.allocate((1 << 23) + 16, "u8")
+        fake.set(fail_alloc=1)  # the library would say no all the same
+        with pytest.raises(runtime.OutOfMemory) as caught:
+            device.allocate(1 << 23, "u8")
+        assert caught.value.requested == 1 << 23
+        assert 0 < caught.value.available < 1 << 23
+        with pytest.raises(runtime.LimitExceeded):
+            device.allocate(1 << 25, "u8")
+        del held
+
+
+def test_the_library_out_of_memory_is_typed_too(device: runtime.Device, fake: FakeRuntime) -> None:
+    fake.set(fail_alloc=1)
+    with pytest.raises(runtime.OutOfMemory) as caught:
+        device.allocate(1000, "f32")
+    assert caught.value.requested == 4000
+    fake.set(fail_alloc=0)
+    fake.set(fail_host=1)
+    with pytest.raises(runtime.OutOfMemory, match="host memory of the device"):
+        device.upload(np.ones(4, np.float32))  # no memory to stage it in
+    fake.set(fail_host=0)
+    assert set(device.upload(np.ones(4, np.float32)).numpy()) == {1}
+
+
+def test_without_a_driver_the_message_says_so(fake: FakeRuntime) -> None:
+    fake.set(init=0x1008)
+    with pytest.raises(runtime.NoDevice, match=r"out of resources, 0x1008.*/dev/kfd"):
+        runtime.open_device("hsa")
+    (found,) = [d for d in runtime.find_devices() if d.spec == "hsa"]
+    assert "/dev/kfd" in found.missing
+
+
+def test_without_the_library_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, require: Callable[..., None]
+) -> None:
+    monkeypatch.setenv("GRISTMILL_HSA_LIBRARY", "/nowhere/libhsa.so")
+    with pytest.raises(runtime.NoDevice, match=r"/nowhere/libhsa.so.*install ROCm's HSA runtime"):
+        runtime.open_device("hsa")
+    with pytest.raises(runtime.NoDevice, match=r"cannot be loaded from /elsewhere.so"):
+        runtime.open_device("hsa", library="/elsewhere.so")
+
+
+def test_a_library_that_is_another_one_says_what_it_lacks() -> None:
+    with pytest.raises(runtime.NoDevice, match=r"libm\.so\.6 has no function hsa_init"):
+        runtime.open_device("hsa", library="libm.so.6")
+
+
+def test_a_library_is_named_by_argument(fake: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRISTMILL_HSA_LIBRARY", "/nowhere/libhsa.so")
+    with runtime.open_device("hsa", library=fake.path) as device:
+        assert device.capabilities.facts["library"] == fake.path
+    with pytest.raises(runtime.ArgumentError, match="expected one of library"):
+        runtime.open_device("hsa", path=fake.path)
+
+
+def test_a_machine_without_gpus_says_so(fake: FakeRuntime) -> None:
+    fake.set(gpus=0)
+    with pytest.raises(runtime.NoDevice, match="finds no GPU"):
+        runtime.open_device("hsa")
+    assert fake.users == 0
+
+
+def test_a_host_whose_stores_need_fences_is_refused(
+    fake: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = os.uname()
+    other = os.uname_result((*named[:4], "aarch64"))
+    monkeypatch.setattr(os, "uname", lambda: other)
+    with pytest.raises(runtime.NoDevice, match="x86-64 hosts only; got aarch64"):
+        runtime.open_device("hsa")
+
+
+def test_a_child_process_does_not_use_the_parents_queue(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    saxpy = device.load(bundle, "saxpy")
+    x, y = floats(device, 1, 1)
+    context = multiprocessing.get_context("fork")
+    said = context.SimpleQueue()
+
+    def child() -> None:
+        for call in (device.synchronize, lambda: device.launch(saxpy, x, y, 1.0), y.numpy):
+            try:
+                call()
+                said.put("went through")
+            except runtime.StateError as error:
+                said.put(str(error))
+        device.close()
+
+    process = context.Process(target=child)
+    process.start()
+    process.join()
+    assert all("another process" in said.get() for _ in range(3))
+    device.launch(saxpy, x, y, 1.0)
+    assert set(y.numpy()) == {2}
+
+
+def test_closing_waits_for_work_and_gives_everything_back(
+    fake: FakeRuntime, bundle: runtime.Bundle
+) -> None:
+    device = runtime.open_device("hsa")
+    recording, y = block_of(device, bundle)
+    fake.set(slow=5000)
+    recording.replay()
+    device.close()
+    assert fake.dispatches == 10
+    assert not fake.live()
+    assert fake.users == 0
+    with pytest.raises(runtime.StateError, match="closed"):
+        recording.replay()
+    del y
+
+
+OPENING = (
+    "hsa_queue_create",
+    "hsa_signal_create",
+    "hsa_amd_register_system_event_handler",
+    "hsa_amd_memory_pool_allocate",
+    "hsa_amd_agents_allow_access",
+    "hsa_iterate_agents",
+    "hsa_agent_iterate_isas",
+    "hsa_amd_agent_iterate_memory_pools",
+)
+
+
+@pytest.mark.parametrize("name", OPENING)
+def test_a_device_that_cannot_be_opened_leaves_nothing(
+    fake: FakeRuntime, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    call = Api.call
+
+    def failing(self: Api, asked: str, *args: Any, **where: str) -> None:
+        if asked == name:
+            raise runtime.DriverError(asked, 1, "made to fail")
+        call(self, asked, *args, **where)
+
+    monkeypatch.setattr(Api, "call", failing)
+    with pytest.raises(runtime.DriverError, match=name):
+        runtime.open_device("hsa")
+    assert not fake.live()
+    assert fake.users == 0
+
+
+def test_a_load_that_fails_leaves_nothing(
+    device: runtime.Device,
+    bundle: runtime.Bundle,
+    fake: FakeRuntime,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held, call = fake.live(), Api.call
+    for name in (
+        "hsa_executable_freeze",
+        "hsa_executable_get_symbol_by_name",
+        "hsa_executable_symbol_get_info",
+        "hsa_code_object_reader_create_from_memory",
+    ):
+
+        def failing(self: Api, asked: str, *args: Any, name: str = name, **where: str) -> None:
+            if asked == name:
+                raise runtime.DriverError(asked, 1, "made to fail")
+            call(self, asked, *args, **where)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Api, "call", failing)
+            with pytest.raises(runtime.DriverError, match=name):
+                device.load(bundle, "saxpy")
+        assert fake.live() == held, name
+    device.load(bundle, "saxpy")
+
+
+def test_a_fault_map_that_failed_once_is_whole_the_next_time(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeRuntime
+) -> None:
+    fake.set(fail_alloc=1)
+    held = fake.live()
+    with pytest.raises(runtime.OutOfMemory):
+        device.load(bundle, "checked_root")
+    assert fake.live() == held
+    fake.set(fail_alloc=0)
+    y = np.zeros(4, np.float32)
+    device.load(bundle, "checked_root")(np.full(4, 9, np.float32), y)
+    assert set(y) == {3}
+
+
+def test_the_process_ends_with_a_device_left_open_and_hanging(
+    fake: FakeRuntime, bundle: runtime.Bundle, tmp_path: Path
+) -> None:
+    import subprocess
+    import sys
+
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from pathlib import Path
+import numpy as np
+from fake_hsa import FakeRuntime
+from gristmill import runtime
+from gristmill.runtime import lifetime
+lifetime.EXIT_SECONDS = 0.2
+fake = FakeRuntime(Path({fake.path!r}))
+device = runtime.open_device("hsa")
+bundle = runtime.open_bundle({str(bundle.root)!r})
+fake.isas("gfx1100")
+x = device.upload(np.ones(4, np.float32))
+saxpy = device.load(bundle, "saxpy")
+fake.set(hang_after=0)
+device.launch(saxpy, x, device.upload(np.ones(4, np.float32)), 1.0)
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
