@@ -13,13 +13,12 @@ from ...ir import passes
 from ...ir.core import Kernel
 from ...ir.extensions import used
 from ...ir.passes.copies import PlainCopies
-from ...ir.passes.fragments import Fragments
 from ...ir.passes.support import Support
 from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options
 from ..llvm import toolchain
 from . import arch as archs
-from . import fast, lds
+from . import fast, fragments, lds
 from .arch import Arch
 from .kernel import write_kernel
 from .link import LinkError, link_or_lld
@@ -50,7 +49,7 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The code object of a kernel. CompileError for what this target cannot run."""
     target = f"hsaco-{arch}"
     chosen = find_arch(kernel, arch)
-    kernel = prepare(kernel, options)
+    kernel = prepare(kernel, options, chosen)
     block = lds.place_arrays(kernel)
     text = write(kernel, chosen, block)
     try:
@@ -81,11 +80,15 @@ def find_arch(kernel: Kernel, target: str) -> Arch:
         raise CompileError(kernel.name, f"hsaco-{target}", str(error)) from error
 
 
-def prepare(kernel: Kernel, options: Options) -> Kernel:
+def prepare(kernel: Kernel, options: Options, arch: Arch) -> Kernel:
     """The kernel after the passes of this target."""
     support = _FAST if "approximate" in kernel.fast else _EXACT
     steps = passes.standard(
-        support, checks=options.checks, renumber=False, fragments=Fragments(), copies=PlainCopies()
+        support,
+        checks=options.checks,
+        renumber=False,
+        fragments=fragments.lowering(kernel, arch),
+        copies=PlainCopies(),
     )
     return passes.run(kernel, steps)
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from ..simt.intrinsics import COMMON, alternatives
+from .fragments import INTRINSICS
 
 AMDGCN: dict[str, str] = {
     "workitem.id.{x,y,z}": "local id",
@@ -24,6 +25,7 @@ AMDGCN: dict[str, str] = {
     "update.dpp.i32": "old, word, control, rows, banks, edge; within 16 lanes",
     "permlane64.i32": "word of the other half of a wave of 64; gfx11 on",
     "{exp2,log,sin,cos,rsq,fract}.f32": "`fast` only",
+    **INTRINSICS,
 }
 
 _ALLOWED = re.compile(

@@ -1,0 +1,131 @@
+"""Products of matrix fragments: WMMA and MFMA, as `ir.passes.fragments_amd` asks for them."""
+
+from __future__ import annotations
+
+from ...ir.core import Kernel, Op
+from ...ir.dtypes import element_of
+from ...ir.passes import Pass, fragments_amd
+from ...ir.passes.fragments import Fragments
+from ...ir.passes.fragments_amd import AmdFragments, Products, multiplies
+from .arch import Arch
+from .lowering import Lowering
+
+_GFX9: dict[str, Products] = {
+    "gfx908": fragments_amd.MFMA_908,
+    "gfx90a": fragments_amd.MFMA_90A,
+    "gfx942": fragments_amd.MFMA_942,
+    "gfx950": fragments_amd.MFMA_950,
+    "gfx9-4-generic": fragments_amd.MFMA_94,
+}
+_LEVELS = {11: fragments_amd.WMMA11, 12: fragments_amd.WMMA12}
+_LLVM = {"f16": "half", "f32": "float", "i32": "i32"}
+_EIGHT = {"f8e4m3": "fp8", "f8e5m2": "bf8"}
+
+
+def products_of(arch: Arch, fast: bool = False) -> Products | None:
+    """The matrix instructions of a processor; None: it has none. fast: denormals may be zero."""
+    if fast and arch.cpu == "gfx90a":
+        return fragments_amd.MFMA_90A_FLUSHED
+    return _GFX9.get(arch.cpu) or _LEVELS.get(arch.level)
+
+
+def lowering(kernel: Kernel, arch: Arch) -> Pass:
+    """How a kernel's fragments become values of lanes: by matrix instructions where the processor
+    has them for all its products, else by plain code."""
+    products = products_of(arch, "approximate" in kernel.fast)
+    if products is not None and multiplies(kernel, products):
+        return AmdFragments(products)
+    return Fragments()
+
+
+def emit_mma(x: Lowering, op: Op) -> None:
+    """A product of 16 x 16: words of both operands, and the lane's elements of the sum."""
+    f, family = x.f, str(op.attr("family"))
+    a, b, depth = str(op.attr("a")), str(op.attr("b")), op.attr("depth")
+    left, right, total = (x.parts(v) for v in op.operands)
+    kind, short = x.type_of(op.result).text, element_of(op.result.type).name
+    spread = family == "wmma11" and short == "f16"  # a sum in the low half of each word
+    if spread:
+        total = [part for one in total for part in (one, "poison")]
+    stored = f"<{len(total)} x {kind}>"
+    group = f"<{len(total)} x {_LLVM[short]}>"
+    wanted = _operand(family, a, len(left))
+    sides = [(wanted, _word(x, parts, wanted)) for parts in (left, right)]
+    tail: list[tuple[str, str]]
+    if family == "mfma":
+        name, tail = _mfma(a, b, depth), [("i32", "0")] * 3
+    else:
+        what = a
+        tail = [("i1", "false")] if short in ("f16", "i32") else []
+        if a in _EIGHT:
+            what = f"{_EIGHT[a]}.{_EIGHT[b]}"
+        elif short == "i32":
+            what = "iu8"
+            signs = [("i1", "true" if t == "i8" else "false") for t in (a, b)]
+            sides = [signs[0], sides[0], signs[1], sides[1]]
+        name = f"wmma.{short}.16x16x{depth}.{what}.{_mangled(group)}.{_mangled(wanted)}"
+    whole = _vector(x, stored, kind, total)
+    if stored != group:
+        whole = f.value(f"bitcast {stored} {whole} to {group}")
+    done = f.call(f"llvm.amdgcn.{name}", group, *sides, (group, whole), *tail)
+    if stored != group:
+        done = f.value(f"bitcast {group} {done} to {stored}")
+    found = range(0, len(total), 2 if spread else 1)
+    x.set(op.result, [f.value(f"extractelement {stored} {done}, i32 {n}") for n in found])
+
+
+def _mfma(a: str, b: str, depth: object) -> str:
+    """The name of an intrinsic; older ones are spelled in another way."""
+    if a in _EIGHT:
+        return f"mfma.f32.16x16x{depth}.{_EIGHT[a]}.{_EIGHT[b]}"
+    if a == "i8":
+        return f"mfma.i32.16x16x{depth}{'.' if depth == 32 else ''}i8"
+    if a == "bf16":
+        return f"mfma.f32.16x16x{depth}bf16{'.1k' if depth == 16 else ''}"
+    if a == "f32":
+        return f"mfma.f32.16x16x{depth}{'.xf32' if depth == 8 else 'f32'}"
+    return f"mfma.f32.16x16x{depth}{a}"
+
+
+def _operand(family: str, a: str, words: int) -> str:
+    """The LLVM type of an operand of so many words."""
+    if a == "f16":
+        return f"<{2 * words} x half>"
+    if a == "bf16":
+        return f"<{2 * words} x i16>"
+    if a == "f32":
+        return "float" if words == 1 else f"<{words} x float>"
+    if family == "mfma":
+        return "i32" if words == 1 else "i64"
+    return f"<{words} x i32>"
+
+
+def _mangled(t: str) -> str:
+    """A vector type as names of intrinsics have it."""
+    count, element = t.strip("<>").split(" x ")
+    short = {"float": "f32", "half": "f16"}.get(element, element)
+    return f"v{count}{short}"
+
+
+def _word(x: Lowering, words: list[str], t: str) -> str:
+    """Words as one value of this type."""
+    group = "i32" if len(words) == 1 else f"<{len(words)} x i32>"
+    whole = words[0] if len(words) == 1 else _vector(x, group, "i32", words)
+    return whole if t == group else x.f.value(f"bitcast {group} {whole} to {t}")
+
+
+def _vector(x: Lowering, group: str, kind: str, parts: list[str]) -> str:
+    whole = "poison"
+    for n, part in enumerate(parts):
+        whole = x.f.value(f"insertelement {group} {whole}, {kind} {part}, i32 {n}")
+    return whole
+
+
+INTRINSICS = {
+    "wmma.{f32,f16,i32}.16x16x16.{f16,bf16,iu8,fp8.fp8,fp8.bf8,bf8.fp8,bf8.bf8}"
+    ".{v8f32,v8f16,v16f16,v8i32}.{v16f16,v8f16,v16i16,v8i16,v4i32,v2i32}": "gfx11, gfx12",
+    "mfma.f32.16x16x{16f16,16bf16.1k,8bf16,4f32,8.xf32}": "gfx9, by processor",
+    "mfma.i32.16x16x{16i8,32.i8}": "gfx9, by processor",
+    "mfma.f32.16x16x32.{fp8,bf8}.{fp8,bf8}": "gfx950",
+}
+EMIT = {"amd_mma": emit_mma}
