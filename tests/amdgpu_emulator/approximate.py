@@ -1,9 +1,10 @@
 """Instructions whose result hardware only bounds: 1 ulp for f32, 0.51 ulp for f16, and 2^-24
 relative for f64.
 
-The result is one of the two neighbours that enclose the true value, chosen by the random
-generator: an error below one ulp (of f16: the farther one only where the bound admits it). A true
-value that is a float itself stays as it is. Bounds: instruction descriptions of AMD's RDNA3 ISA
+The result is one of the two neighbours that enclose the true value: an error below one ulp (of f16:
+the farther one only where the bound admits it). Which one, the value and the dispatch's `salt`
+decide: like hardware, an instruction gives equal results for equal inputs in every lane, and LLVM
+relies on it. A true value that is a float itself stays as it is. Bounds: instruction descriptions of AMD's RDNA3 ISA
 document, and what LLVM's AMDGPU backend takes them to be where it expands division and roots.
 """
 
@@ -16,8 +17,17 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def enclosing(true: Array, dtype: type[Any], rng: np.random.Generator, bound: float = 1.0) -> Array:
-    """A neighbour of `true` (float64) in `dtype`, above or below at random, within `bound` ulp."""
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
+
+
+def scrambled(true: Array, salt: np.uint64) -> Array:
+    """uint64: as good as random, the same for equal values (float64) and an equal salt."""
+    bits = (np.ascontiguousarray(true).view(np.uint64) ^ salt) * _MIX[0]
+    return (bits ^ bits >> np.uint64(32)) * _MIX[1]
+
+
+def enclosing(true: Array, dtype: type[Any], salt: np.uint64, bound: float = 1.0) -> Array:
+    """A neighbour of `true` (float64) in `dtype`, above or below, within `bound` ulp."""
     nearest = true.astype(dtype)
     back = nearest.astype(np.float64)
     inexact = np.isfinite(back) & (back != true) & (true == true)
@@ -27,13 +37,13 @@ def enclosing(true: Array, dtype: type[Any], rng: np.random.Generator, bound: fl
     if bound < 1.0:
         gap = np.abs(other.astype(np.float64) - back)
         inexact &= np.abs(other.astype(np.float64) - true) < bound * gap
-    swap = inexact & (rng.integers(0, 2, true.shape, dtype=np.uint8) != 0)
+    swap = inexact & (scrambled(true, salt) >> np.uint64(63) != 0)
     return np.where(swap, other, nearest)
 
 
-def loose(true: Array, rng: np.random.Generator) -> Array:
+def loose(true: Array, salt: np.uint64) -> Array:
     """float64 results of relative error below 2^-24."""
-    error = rng.uniform(-1.0, 1.0, true.shape) * 2.0**-24
+    error = (scrambled(true, salt).astype(np.float64) * 2.0**-63 - 1.0) * 2.0**-24
     return np.where(np.isfinite(true), true * (1.0 + error), true)
 
 

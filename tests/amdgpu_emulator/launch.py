@@ -128,6 +128,9 @@ class _Start:
     memory: Memory
     rng: np.random.Generator
 
+    def __post_init__(self) -> None:
+        self.salt = self.rng.integers(0, 1 << 64, dtype=np.uint64)
+
     @property
     def waves_each(self) -> int:
         x, y, z = self.workgroup
@@ -150,6 +153,7 @@ class _Start:
             workgroup=order // each,
             members=slots.reshape(len(groups), each),
             scratch_bytes=self.d.scratch_bytes,
+            salt=self.salt,
         )
         m.pc[:] = self.d.entry
         m.mode_bits[:] = (

@@ -169,14 +169,14 @@ register("v_mac_f32", _mac(F32), OUTPUT_MODIFIERS)
 def _approximation(name: str, kind: Kind) -> Build:
     f = approximate.FUNCTIONS[name]
 
-    def value(x: Array, rng: np.random.Generator) -> Array:
+    def value(x: Array, salt: np.uint64) -> Array:
         if kind is F64:
-            out = approximate.loose(f(x), rng)
+            out = approximate.loose(f(x), salt)
         elif kind is F16:
-            return approximate.enclosing(f(x.astype(np.float64)), np.float16, rng, 0.51)
+            return approximate.enclosing(f(x.astype(np.float64)), np.float16, salt, 0.51)
         else:  # denormals are zeros here in every mode
             x = flush(x)
-            out = flush(approximate.enclosing(f(x.astype(np.float64)), np.float32, rng))
+            out = flush(approximate.enclosing(f(x.astype(np.float64)), np.float32, salt))
         if f is np.reciprocal:
             return np.where(approximate.all_ones(x), f(x), out)
         return out
@@ -185,7 +185,7 @@ def _approximation(name: str, kind: Kind) -> Build:
         x = source(i, 1, kind)
         zero = arch.generation == 9 and kind is F16 and "op_sel" not in i.modifiers
         write = target(i, kind, zero)
-        return lambda m: write(m, value(np.ascontiguousarray(x(m)), m.rng))
+        return lambda m: write(m, value(np.ascontiguousarray(x(m)), m.salt))
 
     return build
 
