@@ -65,7 +65,6 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
         kernel.name,
         requires=tuple(sorted(used(kernel))),
         shared_bytes=facts["lds_bytes"],
-        scratch_bytes=facts["scratch_bytes"],
         sites=kernel.sites,
         facts=facts,
     )
