@@ -46,7 +46,7 @@ class Arch:
     @property
     def halves_apart(self) -> bool:
         """The LDS hardware moves words within 32 lanes only, although a wave has 64."""
-        return self.level >= 10 and self.lanes == 64
+        return self.level in (10, 11) and self.lanes == 64
 
     @property
     def half_swap(self) -> bool:
