@@ -4,8 +4,9 @@ relative for f64.
 The result is one of the two neighbours that enclose the true value: an error below one ulp (of f16:
 the farther one only where the bound admits it). Which one, the value and the dispatch's `salt`
 decide: like hardware, an instruction gives equal results for equal inputs in every lane, and LLVM
-relies on it. A true value that is a float itself stays as it is. Bounds: instruction descriptions of AMD's RDNA3 ISA
-document, and what LLVM's AMDGPU backend takes them to be where it expands division and roots.
+relies on it. A true value that is a float itself stays as it is. Bounds: instruction descriptions
+of AMD's RDNA3 ISA document, and what LLVM's AMDGPU backend takes them to be where it expands
+division and roots.
 """
 
 from __future__ import annotations

@@ -361,8 +361,3 @@ def _replicate(i: Instruction, arch: Arch) -> Step:
         write(m, np.packbits(bits, axis=1, bitorder="little").view(np.uint64)[:, 0])
 
     return step
-
-
-@instruction("s_movrels_b32", "s_movreld_b32")
-def _relative(i: Instruction, arch: Arch) -> Step:
-    raise i.unknown("indexing of scalar registers by M0")

@@ -6,6 +6,7 @@ import importlib
 
 FILES = ("control", "salu", "smem", "valu_integer", "valu_float", "carry", "compare", "vmem")
 FILES += ("conversions", "division", "packed16", "dual", "ds", "atomics")
+FILES += ("scalar_float", "relative")
 
 # Other lanes, sub-dword forms, matrices, eight-bit floats.
 FILES += ("dpp", "sdwa", "crosslane", "matrix_instructions", "dots", "conversions8", "packed32")

@@ -166,7 +166,8 @@ register("v_mac_f32", _mac(F32), OUTPUT_MODIFIERS)
 # Approximations
 
 
-def _approximation(name: str, kind: Kind) -> Build:
+def approximation(name: str, kind: Kind) -> Callable[[Array, np.uint64], Array]:
+    """The function `name` of contiguous arrays, perturbed within its bound."""
     f = approximate.FUNCTIONS[name]
 
     def value(x: Array, salt: np.uint64) -> Array:
@@ -181,11 +182,17 @@ def _approximation(name: str, kind: Kind) -> Build:
             return np.where(approximate.all_ones(x), f(x), out)
         return out
 
+    return value
+
+
+def _approximation(name: str, kind: Kind) -> Build:
+    f = approximation(name, kind)
+
     def build(i: Instruction, arch: Arch) -> Step:
         x = source(i, 1, kind)
         zero = arch.generation == 9 and kind is F16 and "op_sel" not in i.modifiers
         write = target(i, kind, zero)
-        return lambda m: write(m, value(np.ascontiguousarray(x(m)), m.salt))
+        return lambda m: write(m, f(np.ascontiguousarray(x(m)), m.salt))
 
     return build
 
