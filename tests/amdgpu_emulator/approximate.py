@@ -21,13 +21,13 @@ Array = np.ndarray[Any, Any]
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
 
 
-def scrambled(true: Array, salt: np.uint64) -> Array:
+def scrambled(true: Array, salt: np.uint64 | int) -> Array:
     """uint64: as good as random, the same for equal values (float64) and an equal salt."""
     bits = (np.ascontiguousarray(true).view(np.uint64) ^ salt) * _MIX[0]
     return (bits ^ bits >> np.uint64(32)) * _MIX[1]
 
 
-def enclosing(true: Array, dtype: type[Any], salt: np.uint64, bound: float = 1.0) -> Array:
+def enclosing(true: Array, dtype: type[Any], salt: np.uint64 | int, bound: float = 1.0) -> Array:
     """A neighbour of `true` (float64) in `dtype`, above or below, within `bound` ulp."""
     nearest = true.astype(dtype)
     back = nearest.astype(np.float64)
@@ -42,7 +42,7 @@ def enclosing(true: Array, dtype: type[Any], salt: np.uint64, bound: float = 1.0
     return np.where(swap, other, nearest)
 
 
-def loose(true: Array, salt: np.uint64) -> Array:
+def loose(true: Array, salt: np.uint64 | int) -> Array:
     """float64 results of relative error below 2^-24."""
     error = (scrambled(true, salt).astype(np.float64) * 2.0**-63 - 1.0) * 2.0**-24
     return np.where(np.isfinite(true), true * (1.0 + error), true)
