@@ -144,11 +144,16 @@ def _toward_zero(x: Array) -> Array:
     return rounded(x.astype(np.float64), np.float16, 3).view(np.uint16)
 
 
+def _nearest(x: Array) -> Array:
+    return rounded(x.astype(np.float64), np.float16, 0).view(np.uint16)
+
+
 def _saturated(x: Array, low: int, high: int) -> Array:
     return np.clip(x.astype(np.int64), low, high).astype(np.uint16)
 
 
 _two("v_cvt_pk_rtz_f16_f32 v_cvt_pkrtz_f16_f32", "F32", _toward_zero)
+_two("v_cvt_pk_f16_f32", "F32", _nearest)
 _two("v_cvt_pk_i16_i32", "I32", lambda x: _saturated(x, -(1 << 15), (1 << 15) - 1))
 _two("v_cvt_pk_u16_u32", "U32", lambda x: _saturated(x, 0, (1 << 16) - 1))
 _two("v_cvt_pk_i16_f32", "F32", lambda x: to_integer(x, KINDS["I16"]).view(np.uint16))

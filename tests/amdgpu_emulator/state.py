@@ -72,7 +72,8 @@ class Machine:
     workgroup: Array  # int64[waves]: workgroup within the block of each slot
     members: Array  # int64[workgroups, waves of each]: slots
     scratch_bytes: int
-    salt: np.uint64  # decides results that hardware only bounds
+    # decides results that hardware only bounds
+    salt: np.uint64 = field(default_factory=lambda: np.uint64(0))
     V: list[Array | None] = field(default_factory=list)
     S: Array = field(default_factory=lambda: np.zeros(0, np.uint32))
 
