@@ -62,6 +62,8 @@ FEATURES: dict[str, str] = {
     "subgroup_size_control": "a required subgroup size can be demanded",
     "dot4": "packed 4x8-bit dot product in hardware",
     "cooperative_matrix": "16x16x16 products of f16 matrices by a subgroup, summed in f16 or f32",
+    "cooperative_matrix_bf16": "16x16x16 products of bf16 matrices by a subgroup, summed in f32",
+    "cooperative_matrix_i8": "16x16x32 products of 8-bit integers by a subgroup, summed in 32 bits",
     "grid_barrier": "a barrier of all workgroups of a launch",
     "nv_async": "mbarriers, and copies by the bulk copy engine (compute capability 9.0)",
     "nv_warpgroup": "matrix products by groups of four subgroups (compute capability 9.0 exactly)",

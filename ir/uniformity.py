@@ -76,6 +76,7 @@ _WARPGROUPS = tuple(
 _NEEDS = {
     **{n: Level.SUBGROUP for n, row in ROWS.items() if row.effect is Effect.CONVERGENT},
     "barrier": Level.UNIFORM,
+    "subgroup_barrier": Level.SUBGROUP,
     "grid_barrier": Level.GRID,
     "nv_cluster_barrier": Level.UNIFORM,
     "nv_named_barrier": Level.SUBGROUP,

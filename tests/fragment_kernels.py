@@ -149,6 +149,7 @@ def attention(
     scale: f32,
     *,
     D: int = 32,
+    COOPERATIVE: bool = False,
     SUBGROUP: int = 32,
 ):
     """Causal attention over n keys of D elements, 16 queries a workgroup, keys 16 at a time."""
@@ -179,9 +180,11 @@ def attention(
         fragment_store(o, top * D + 16 * d, out[d] / total, D)
 
 
-def attention_case(rng: np.random.Generator, n: int, size: int, depth: int = 32) -> Product:
+def attention_case(
+    rng: np.random.Generator, n: int, size: int, depth: int = 32, cooperative: bool = False
+) -> Product:
     """`attention` on fresh values; its weights are rounded to f16, which dominates the error."""
-    kernel = attention.trace("test", D=depth, SUBGROUP=size)
+    kernel = attention.trace("test", D=depth, COOPERATIVE=cooperative, SUBGROUP=size)
     q, k, v = (rng.standard_normal((n, depth)).astype(np.float16) for _ in range(3))
     scale = 1 / np.sqrt(depth)
     scores = q.astype(np.float64) @ k.astype(np.float64).T * np.float32(scale)

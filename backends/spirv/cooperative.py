@@ -1,9 +1,9 @@
 """Matrix fragments as cooperative matrices (SPV_KHR_cooperative_matrix), where a kernel asks for
 them by the constexpr COOPERATIVE.
 
-Which invocation holds an element is the driver's secret, so that what needs it is refused: rows,
-coordinates, roles, and functions of elements beyond arithmetic. Such kernels are built without
-COOPERATIVE as well, and lowered to plain code.
+Which invocation holds an element is the driver's secret: what needs it goes through workgroup
+memory (`ir.passes.fragments_hidden`), so that only whole matrices arrive here. A kernel with other
+products than those of `PRODUCTS` is refused, and is built without COOPERATIVE as well.
 
 The extension brings the Vulkan memory model: accesses to what invocations share are marked, and
 barriers make them available and visible.
@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...ir.core import Kernel, Op, Value, walk
-from ...ir.dtypes import FragmentType
+from ...ir.dtypes import FragmentType, element_of
 from ...ir.passes.fragments import has_fragments
+from ...ir.passes.fragments_hidden import factors
 from .opcodes import Cap, MemoryAccess, Scope
 from .opcodes import Op as S
 
@@ -24,14 +25,29 @@ if TYPE_CHECKING:
     from .emitter import Emitter
     from .memory import Memories
 
+# Element types of a and b that are multiplied, and the features that a device needs for them.
+PRODUCTS = {
+    ("f16", "f16"): ("cooperative_matrix", "f16"),
+    ("bf16", "bf16"): ("cooperative_matrix_bf16",),
+    ("i8", "i8"): ("cooperative_matrix_i8", "i8"),
+    ("u8", "u8"): ("cooperative_matrix_i8", "i8"),
+}
 _USES = {"a": 0, "b": 1, "acc": 2}
-_ARITHMETIC = {"add": S.F_ADD, "sub": S.F_SUB, "mul": S.F_MUL, "div": S.F_DIV, "neg": S.F_NEGATE}
-_ELEMENTS = ("f16", "f32")
+_FLOATS = {"add": S.F_ADD, "sub": S.F_SUB, "mul": S.F_MUL, "div": S.F_DIV, "neg": S.F_NEGATE}
+_INTEGERS = {"add": S.I_ADD, "sub": S.I_SUB, "mul": S.I_MUL, "neg": S.S_NEGATE}
+_SIGNED = 0xF  # components of a, b, the sum and the result
+_BFLOAT16 = 0  # encoding of a float type
 
 
 def wanted(kernel: Kernel) -> bool:
-    """Whether a kernel asks for cooperative matrices and has fragments."""
-    return bool(dict(kernel.constexprs).get("COOPERATIVE")) and has_fragments(kernel)
+    """Whether a kernel asks for cooperative matrices and multiplies fragments."""
+    asked = bool(dict(kernel.constexprs).get("COOPERATIVE"))
+    return asked and has_fragments(kernel) and bool(factors(kernel))
+
+
+def of_bytes(kernel: Kernel) -> bool:
+    """Whether any product is one of 8-bit integers."""
+    return any(a in ("i8", "u8") for a, _ in factors(kernel))
 
 
 def is_fragment(value: Value) -> bool:
@@ -45,22 +61,18 @@ def has_fragment(op: Op) -> bool:
 
 def refused(kernel: Kernel) -> tuple[Op, str] | None:
     """The first op that cooperative matrices cannot express, and why; None if there is none."""
+    signs: set[str] = set()
     for op in walk(kernel.body):
-        if op.regions or op.name in ("yield", "continue", "break"):
-            continue
-        fragments = [v.type for v in (*op.operands, *op.results) if is_fragment(v)]
-        if not fragments or op.name in ("print", "breakpoint"):
-            continue
         if op.name == "fragment_load" and len(op.operands) == 4:
             return op, "rows that are swizzled have no one stride"
-        if op.name not in METHODS and op.name not in _ARITHMETIC:
-            return op, f"{op.name} of a fragment needs to know which lane holds an element"
-        for t in fragments:
-            assert isinstance(t, FragmentType)
-            if t.element.name not in _ELEMENTS or t.role == "row" or 16 not in (t.rows, t.columns):
-                return op, f"no cooperative matrix for {t}"
-            if t.element.name == "f32" and t.role != "acc":
-                return op, f"no cooperative matrix for {t}"
+        if op.name != "fragment_mma":
+            continue
+        a, b = (element_of(v.type).name for v in op.operands[:2])
+        if (a, b) not in PRODUCTS:
+            return op, f"no cooperative matrices for products of {a} and {b}"
+        signs |= {a} & {"i8", "u8"}
+        if len(signs) == 2:
+            return op, "no cooperative matrices for products of i8 and those of u8 in one kernel"
     return None
 
 
@@ -75,7 +87,10 @@ def declare(e: Emitter) -> None:
     module.vulkan_memory = True
     module.extension_in("SPV_KHR_vulkan_memory_model", 0x00010500)
     module.extensions.add("SPV_KHR_cooperative_matrix")
-    e.requires |= {"cooperative_matrix", "memory_model", "f16"}
+    e.requires.add("memory_model")
+    for pair in factors(e.kernel):
+        e.requires.update(PRODUCTS[pair])
+        e.signed_sums &= pair[0] != "u8"
 
 
 def matrix_type(e: Emitter, t: FragmentType) -> int:
@@ -83,7 +98,19 @@ def matrix_type(e: Emitter, t: FragmentType) -> int:
     module = e.module
     words = (Scope.SUBGROUP, t.rows, t.columns, _USES[t.role])
     constants = [module.word(w) for w in words]
-    return module.type(S.TYPE_COOPERATIVE_MATRIX, e.type(t.element), *constants)
+    return module.type(S.TYPE_COOPERATIVE_MATRIX, _component(e, t), *constants)
+
+
+def _component(e: Emitter, t: FragmentType) -> int:
+    """The type of an element. Sums of products of u8 are unsigned, as their bits do not tell."""
+    module, element = e.module, t.element
+    if element.name == "bf16":
+        module.capabilities |= {Cap.BFLOAT16_TYPE, Cap.BFLOAT16_COOPERATIVE_MATRIX}
+        module.extensions.add("SPV_KHR_bfloat16")
+        return module.type(S.TYPE_FLOAT, 16, _BFLOAT16)
+    if element.is_int:
+        return module.type(S.TYPE_INT, element.bits, int(element.is_signed and e.signed_sums))
+    return e.type(element)
 
 
 class Matrices:
@@ -93,16 +120,27 @@ class Matrices:
         self.e, self.memories = e, memories
 
     def lower(self, op: Op) -> None:
-        if op.name in _ARITHMETIC:
+        if op.name in _FLOATS:
             t = self.e.type(op.results[0].type)
-            result = self.e.rounded(_ARITHMETIC[op.name], t, *self.e.operands(op))
+            if element_of(op.results[0].type).is_float:
+                result = self.e.rounded(_FLOATS[op.name], t, *self.e.operands(op))
+            else:
+                result = self.e.ins(_INTEGERS[op.name], t, *self.e.operands(op))
             self.e.define(op.results[0], result)
         else:
             METHODS[op.name](self, op)
 
     def splat(self, op: Op) -> None:
-        t = self.e.type(op.results[0].type)
-        self.e.define(op.results[0], self.e.ins(S.COMPOSITE_CONSTRUCT, t, *self.e.operands(op)))
+        """Scalars are unsigned, and f32 for bf16."""
+        e, t = self.e, op.results[0].type
+        assert isinstance(t, FragmentType)
+        (scalar,) = e.operands(op)
+        part = _component(e, t)
+        if t.element.name == "bf16":
+            scalar = e.ins(S.F_CONVERT, part, scalar)
+        elif part != e.type(t.element):
+            scalar = e.ins(S.BITCAST, part, scalar)
+        e.define(op.results[0], e.ins(S.COMPOSITE_CONSTRUCT, e.type(t), scalar))
 
     def convert(self, op: Op) -> None:
         t = self.e.type(op.results[0].type)
@@ -116,9 +154,10 @@ class Matrices:
         self.e.define(op.results[0], self.e.ins(S.F_ADD, t, product, c))
 
     def mma(self, op: Op) -> None:
-        t = self.e.type(op.results[0].type)
-        result = self.e.ins(S.COOPERATIVE_MATRIX_MUL_ADD, t, *self.e.operands(op))
-        self.e.define(op.results[0], result)
+        e, t = self.e, op.results[0].type
+        signs = (_SIGNED,) if element_of(op.operands[0].type).name == "i8" else ()
+        words = (*e.operands(op), *signs)
+        e.define(op.results[0], e.ins(S.COOPERATIVE_MATRIX_MUL_ADD, e.type(t), *words))
 
     def place(self, op: Op) -> tuple[int, int, int]:
         """Pointer, layout and stride; index and stride are multiples of 16 bytes, so they may be

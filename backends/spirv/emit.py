@@ -102,17 +102,18 @@ def prepare(kernel: Kernel, options: Options) -> Kernel:
     """The kernel after the passes of this target."""
     from ...ir import passes
     from ...ir.passes.fragments import Fragments
+    from ...ir.passes.fragments_hidden import HiddenFragments
     from ...ir.passes.unroll import Unroll
     from .support import support
 
     unroll = Unroll(max_trips=4, budget=48)  # drivers do it themselves
     native = cooperative.wanted(kernel) and not options.checks  # whose bounds cannot be checked
     steps = passes.standard(
-        support(kernel),
+        support(kernel, native and cooperative.of_bytes(kernel)),
         checks=options.checks,
         unroll=unroll,
         renumber=False,
-        fragments=None if native else Fragments(),
+        fragments=HiddenFragments() if native else Fragments(),
     )
     return passes.run(kernel, steps)
 
@@ -252,6 +253,7 @@ _EFFECTS: dict[str, Callable[[_Body, Op], None]] = {
     "compare_exchange": _Body.compare_exchange,
     "barrier": lambda body, op: sync.barrier(body.e, op),
     "fence": lambda body, op: sync.fence(body.e, op),
+    "subgroup_barrier": lambda body, op: sync.subgroup_barrier(body.e, op),
 }
 
 _CONTROLS = {

@@ -35,6 +35,7 @@ class Emitter:
         self.usage = usage
         self.module = Module(arch, kernel.name)
         self.requires: set[str] = set()
+        self.signed_sums = True  # of matrices of integers
         self.values: dict[int, int] = {}
         self.constants: dict[int, int] = {}  # bit patterns of values that are constants
         self.small: set[int] = set()  # values known to be below 2**31

@@ -37,7 +37,8 @@ class Buffer:
 
 @dataclass(slots=True)
 class Array:
-    """A workgroup or private array of `lanes`-wide items; `bits`: floats held as integers."""
+    """A workgroup or private array of `lanes`-wide items. bits: floats held as integers. packed:
+    as a buffer holds it."""
 
     memory: MemType
     variable: int
@@ -45,6 +46,7 @@ class Array:
     item: int
     lanes: int
     bits: bool
+    packed: bool = False
 
 
 Memory = Buffer | Array
@@ -144,11 +146,18 @@ class Memories:
         dtype = memory.element
         shared = memory.space is Space.WORKGROUP
         bits = dtype.is_float and on_bits(e.native, use.atomics, dtype.bits, shared)
-        if dtype.is_bool or bits:
+        # Matrices are loaded from there as they lie in memory.
+        packed = dtype.name == "bf16" and shared and e.module.vulkan_memory
+        if packed:
+            item = e.ints(16, lanes)
+            e.module.capabilities.add(Cap.INT16)
+            e.requires.add("i16")
+        elif dtype.is_bool or bits:
             item = e.ints(max(dtype.bits, 32), lanes)
         else:
             item = e.module.vector_type(e.type(dtype), lanes)
-        width = 4 if dtype.is_bool or dtype.name == "bf16" else dtype.bytes
+        widened = dtype.is_bool or (dtype.name == "bf16" and not packed)
+        width = 4 if widened else dtype.bytes
         array = e.module.array_type(item, memory.count // lanes)
         if shared:
             storage = Storage.WORKGROUP
@@ -161,7 +170,7 @@ class Memories:
         if name:
             e.module.name(variable, str(name))
         pointer = e.module.pointer(storage, item)
-        self.known[op.results[0].id] = Array(memory, variable, pointer, item, lanes, bits)
+        self.known[op.results[0].id] = Array(memory, variable, pointer, item, lanes, bits, packed)
 
     # access
 
@@ -243,12 +252,16 @@ class Memories:
 
     def from_array(self, memory: Array, raw: int, lanes: int) -> int:
         e, dtype = self.e, memory.memory.element
+        if memory.packed:
+            return from_buffer(e, raw, dtype, lanes)
         if dtype.is_bool:
             return e.ins(S.I_NOT_EQUAL, e.bools(lanes), raw, e.int_const(0, 32, lanes))
         return e.ins(S.BITCAST, e.type(dtype), raw) if memory.bits else raw
 
     def to_array(self, memory: Array, value: int, lanes: int) -> int:
         e, dtype = self.e, memory.memory.element
+        if memory.packed:
+            return to_buffer(e, value, dtype, lanes)
         if dtype.is_bool:
             return bool_word(e, value, lanes)
         return e.ins(S.BITCAST, memory.item, value) if memory.bits else value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...ir.core import Kernel
 from ...ir.passes.support import ALL, OPTIONAL, Support
 from .arithmetic import APPROXIMATE
@@ -25,6 +27,8 @@ FAST = Support(
 )
 
 
-def support(kernel: Kernel) -> Support:
-    """The native ops of a kernel: under `fast` "approximate" the driver's own functions too."""
-    return FAST if "approximate" in kernel.fast else EXACT
+def support(kernel: Kernel, matrices: bool = False) -> Support:
+    """The native ops of a kernel: under `fast` "approximate" the driver's own functions too.
+    matrices: bytes are kept as such, for cooperative matrices are loaded from them."""
+    found = FAST if "approximate" in kernel.fast else EXACT
+    return replace(found, arithmetic=found.arithmetic | {"i8", "u8"}) if matrices else found

@@ -55,6 +55,15 @@ def barrier(e: Emitter, op: Op) -> None:
     e.raw(S.CONTROL_BARRIER, scope, scope, e.module.word(semantics))
 
 
+def subgroup_barrier(e: Emitter, op: Op) -> None:
+    """A subgroup waits; its accesses to workgroup memory before are seen behind it."""
+    semantics = Semantics.ACQUIRE_RELEASE | Semantics.WORKGROUP_MEMORY
+    if e.module.vulkan_memory:
+        semantics |= Semantics.MAKE_AVAILABLE | Semantics.MAKE_VISIBLE
+    scopes = (e.module.word(s) for s in (Scope.SUBGROUP, Scope.WORKGROUP))
+    e.raw(S.CONTROL_BARRIER, *scopes, e.module.word(semantics))
+
+
 def fence(e: Emitter, op: Op) -> None:
     scope = Scope.DEVICE if op.attr("scope") == "device" else Scope.WORKGROUP
     semantics = _ORDER[str(op.attr("order"))] | Semantics.UNIFORM_MEMORY

@@ -236,6 +236,11 @@ def _shape(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.result.id] = SHAPES[op.name](frame, op)
 
 
+def _subgroup_barrier(machine: Machine, frame: Frame, op: Op) -> None:
+    """Ops run in step, so it is passed already; accesses before it do not conflict."""
+    machine._new_epochs(np.unique(machine.group_of(frame)))
+
+
 def _fence(machine: Machine, frame: Frame, op: Op) -> None:
     """Every access is complete when the next op starts: nothing to do."""
 
@@ -270,6 +275,7 @@ HANDLERS: dict[str, Handler] = {
     "compare_exchange": atomics.compare_exchange,
     "barrier": Machine.barrier,
     "fence": _fence,
+    "subgroup_barrier": _subgroup_barrier,
     "assert": _assert,
     "print": debug.print_values,
     "breakpoint": debug.stop,

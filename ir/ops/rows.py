@@ -154,6 +154,8 @@ def _subgroups() -> None:
     op("subgroup_any", 1, r.vote_rule, "whether any vote is true")
     op("subgroup_all", 1, r.vote_rule, "whether all votes are true")
     op("subgroup_elect", 0, r.elect_rule, "true in lane 0 only")
+    _row("subgroup_barrier", 0, r.nothing, effect=Effect.SYNC,
+         doc="a subgroup waits; orders workgroup memory; made by passes only")  # fmt: skip
 
 
 def _fragments() -> None:

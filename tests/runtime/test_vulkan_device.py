@@ -294,3 +294,20 @@ def _validated(folder, elsewhere, require, name: str, mode: str) -> list[str]:
         require("validation", "the validation layer is not installed")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_kinds_of_matrices_are_features_where_all_of_them_are_there():
+    """Codes of VkComponentTypeKHR, as an H200 lists them."""
+    from gristmill.ir.targets import FEATURES
+    from gristmill.runtime.devices.vulkan.features import matrix_features
+
+    f16, f32, bf16, i8, i32, u8, u32 = 0, 1, 1000141000, 3, 5, 7, 9
+    listed = {(16, (f16, f16, f16, f16)), (16, (f16, f16, f32, f32)), (16, (bf16, bf16, f32, f32))}
+    listed |= {(32, (i8, i8, i32, i32)), (32, (u8, u8, u32, u32))}
+    names = {"cooperative_matrix", "cooperative_matrix_bf16", "cooperative_matrix_i8"}
+    assert matrix_features(listed) == names
+    assert names <= FEATURES.keys()
+    assert matrix_features(listed - {(16, (f16, f16, f16, f16))}) == names - {"cooperative_matrix"}
+    assert matrix_features({(16, (i8, i8, i32, i32))}) == set()
+    one = {(32, (i8, i8, i32, i32))}
+    assert matrix_features(one) == set()

@@ -14,8 +14,16 @@ _LLVMPIPE = 13  # VK_DRIVER_ID_MESA_LLVMPIPE
 _LLVMPIPE_TRIPS = 65535
 _INDEPENDENT_32, _INDEPENDENT = 0, 1  # VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_*
 _COMPUTE_STAGE = 0x20
-_HALF, _SINGLE, _SUBGROUP_SCOPE = 0, 1, 3  # VkComponentTypeKHR, VkScopeKHR
-_MATRICES = {(_HALF, _HALF, c, c) for c in (_HALF, _SINGLE)}
+_BRAIN_STRUCT = "VkPhysicalDeviceShaderBfloat16FeaturesKHR"
+MatrixKind = tuple[int, tuple[int, int, int, int]]  # depth, types
+_SUBGROUP_SCOPE = 3  # VkScopeKHR
+_HALF, _SINGLE, _BRAIN, _I8, _I32, _U8, _U32 = 0, 1, 1000141000, 3, 5, 7, 9  # VkComponentTypeKHR
+# What a feature promises: the depth of products of 16 x 16, and types of a, b, c and the result.
+_MATRICES = {
+    "cooperative_matrix": (16, {(_HALF, _HALF, c, c) for c in (_HALF, _SINGLE)}),
+    "cooperative_matrix_bf16": (16, {(_BRAIN, _BRAIN, _SINGLE, _SINGLE)}),
+    "cooperative_matrix_i8": (32, {(_I8, _I8, _I32, _I32), (_U8, _U8, _U32, _U32)}),
+}
 CORE_FEATURES = {"shaderFloat64": "f64", "shaderInt64": "i64", "shaderInt16": "i16"}
 
 
@@ -124,11 +132,11 @@ STRUCTS = (
         {"cooperativeMatrix": ""},
     ),
     FeatureStruct(
-        "VkPhysicalDeviceShaderBfloat16FeaturesKHR",
+        _BRAIN_STRUCT,
         1000141000,
         None,
         "VK_KHR_shader_bfloat16",
-        {"shaderBFloat16Type": "bf16"},
+        {"shaderBFloat16Type": "bf16", "shaderBFloat16CooperativeMatrix": ""},
     ),
 )
 
@@ -148,6 +156,15 @@ _DENORM, _ROUNDING, _HALF_ROUNDING, _SPECIALS = (
     "float_controls_rte16",
     "float_controls_signed_zero_inf_nan",
 )
+
+
+def matrix_features(kinds: set[MatrixKind]) -> set[str]:
+    """The features that a list of products, of 16 x 16 by a subgroup, amounts to."""
+    return {
+        name
+        for name, (depth, wanted) in _MATRICES.items()
+        if {(depth, types) for types in wanted} <= kinds
+    }
 
 
 class PhysicalDevice:
@@ -172,7 +189,9 @@ class PhysicalDevice:
         del keep
         self._query_features()
         self._query_properties()
-        self._matrices = self._has_matrices()
+        self._matrices = matrix_features(self._matrix_kinds())
+        if "shaderBFloat16CooperativeMatrix" not in self.on.get(_BRAIN_STRUCT, ()):
+            self._matrices.discard("cooperative_matrix_bf16")
 
     def has(self, core: int | None, extension: str | None) -> bool:
         """Whether something is core in the device's version or an extension it offers."""
@@ -252,10 +271,10 @@ class PhysicalDevice:
             _SPECIALS: bool(floats.shaderSignedZeroInfNanPreserveFloat32),
         }
 
-    def _has_matrices(self) -> bool:
-        """Whether a subgroup multiplies 16x16 matrices of f16 and adds them in f16 and in f32."""
+    def _matrix_kinds(self) -> set[MatrixKind]:
+        """The products of 16 x 16 matrices that a subgroup computes."""
         if not self.on.get("VkPhysicalDeviceCooperativeMatrixFeaturesKHR"):
-            return False
+            return set()
         api, name = self.api, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
         query = self.instance.function(name, f"PFN_{name}")
         count = api.ffi.new("uint32_t *")
@@ -264,14 +283,13 @@ class PhysicalDevice:
         for n in range(count[0]):
             rows[n].sType = api.vk.VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
         api.check(query(self.handle, count, rows), name)
-        found = {
-            (int(r.AType), int(r.BType), int(r.CType), int(r.ResultType))
+        return {
+            (int(r.KSize), (int(r.AType), int(r.BType), int(r.CType), int(r.ResultType)))
             for r in (rows[n] for n in range(count[0]))
-            if (r.MSize, r.NSize, r.KSize) == (16, 16, 16)
+            if (r.MSize, r.NSize) == (16, 16)
             and int(r.scope) == _SUBGROUP_SCOPE
             and not r.saturatingAccumulation
         }
-        return found >= _MATRICES
 
     def _keep_subgroup(self, subgroup: Any, sizes: Any) -> None:
         in_compute = bool(subgroup.supportedStages & _COMPUTE_STAGE)
@@ -297,9 +315,7 @@ class PhysicalDevice:
         found |= {name for name, there in self._floats.items() if there}
         if self.size_control:
             found.add("subgroup_size_control")
-        if self._matrices:
-            found.add("cooperative_matrix")
-        return frozenset(found - {""})
+        return frozenset((found | self._matrices) - {""})
 
     def capabilities(self, spec: str) -> Capabilities:
         """The device as selection and planning see it."""
