@@ -55,9 +55,7 @@ def subgroup_kernel(
     return kernel(", ".join(params), text, f"{SIZE} 1 1", f"subgroup {size}")
 
 
-def agree(
-    k: Kernel, x: np.ndarray, lane: np.ndarray, arch: str, rng: np.random.Generator
-) -> None:
+def agree(k: Kernel, x: np.ndarray, lane: np.ndarray, arch: str, rng: np.random.Generator) -> None:
     def outputs() -> list[np.ndarray]:
         return [np.zeros(len(x), p.dtype.storage) for p in k.params[2:]]
 
