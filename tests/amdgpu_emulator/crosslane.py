@@ -103,9 +103,14 @@ def _permute(i: Instruction, arch: Arch) -> Step:
     address, value = raw_source(i, i.operands[1], B32), raw_source(i, i.operands[2], B32)
     write, offset = raw_target(i, i.operands[0], B32), np.uint32(i.number("offset"))
     fetch_inactive = "_fi_" in i.mnemonic
+    # The halves of a wave of 64 are apart on gfx10 and gfx11.
+    halves = arch.lanes == 64 and arch.generation in (10, 11)
+    own_half = (np.arange(arch.lanes, dtype=np.uint32) & np.uint32(32)) << np.uint32(2)
 
     def step(m: Machine) -> None:
         at = np.broadcast_to(address(m) + offset, m.mask.shape)
+        if halves:
+            at = (at & np.uint32(0x7F)) | own_half
         data = np.broadcast_to(value(m), m.mask.shape)
         if "bpermute" in i.mnemonic:
             write(m, lanes.backward(data, at, m.mask, fetch_inactive))
