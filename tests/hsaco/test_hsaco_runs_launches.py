@@ -1,0 +1,178 @@
+"""Launches, emulated: folded grids, fault sites, big workgroups, barriers, atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from gristmill.ir import interp
+from gristmill.ir.core import Kernel
+from gristmill.ir.dtypes import DTYPES
+from hsaco_tools import BASELINES, Emulated
+from kernel_bodies import count_groups, tree_sum
+from kernel_text import kernel
+
+
+@pytest.fixture(autouse=True)
+def disassembler(require: Callable[..., None]) -> None:
+    require("llvm-objdump")
+
+
+def agree(
+    k: Kernel,
+    args: list[np.ndarray],
+    grid: tuple[int, int, int],
+    arch: str,
+    rng: np.random.Generator,
+    checks: bool = False,
+) -> None:
+    """Buffers and fault sites are those of the interpreter."""
+    expected, got = [a.copy() for a in args], [a.copy() for a in args]
+    report = interp.run(k, expected, grid)
+    faults = Emulated(k, arch, checks).run(got, grid, rng)
+    for param, a, b in zip(k.params, got, expected, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=param.name)
+    assert faults == frozenset(report.faults)
+
+
+@pytest.mark.parametrize("grid", [(1, 65537, 1), (3, 1, 65536), (7, 5, 3), (66000, 2, 1)])
+def test_every_group_of_a_grid_runs_once(
+    grid: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    """Also where the hardware's limits make the runtime fold it."""
+    total = grid[0] * grid[1] * grid[2]
+    params = "n: i32 buffer readwrite, row: i32 buffer write"
+    n, row = np.zeros(total, np.int32), np.zeros(total, np.int32)
+    Emulated(kernel(params, count_groups("i32"), "1 1 1"), "gfx1100").run([n, row], grid, rng)
+    assert (n == 1).all()
+    assert np.array_equal(row, np.arange(total) // grid[0] % grid[1])
+
+
+@pytest.mark.parametrize("arch", BASELINES)
+@pytest.mark.parametrize("workgroup", ["1 1 1", "3 2 1", "32 4 2"])
+def test_surplus_groups_of_a_folded_grid_do_nothing(
+    arch: str, workgroup: str, rng: np.random.Generator
+) -> None:
+    """A fold as a device with lower limits makes it: 40 groups for 35."""
+    params = "n: i32 buffer readwrite, row: i32 buffer write"
+    n, row = np.zeros(35, np.int32), np.zeros(35, np.int32)
+    run = Emulated(kernel(params, count_groups("i32"), workgroup), arch)
+    run.run([n, row], (7, 5, 1), rng, launched=(8, 5, 1))
+    x, y, z = map(int, workgroup.split())
+    assert (n == x * y * z).all()
+
+
+def test_fault_bits_are_those_of_the_sites_and_begin_at_the_base(rng: np.random.Generator) -> None:
+    body = """
+    %2 = global_id {dim=0} : i32
+    %3 = load %0, %2 : i32
+    %4 = const 5 : i32
+    %5 = lt %3, %4 : bool
+    assert %5 {site=0}
+    %6 = ge %3, %2 : bool
+    assert %6 {site=1}
+    store %1, %2, %3
+    return"""
+    params = "x: i32 buffer read, y: i32 buffer write"
+    k = kernel(params, body, header='site "below five"\nsite "not below its place"')
+    zeros, rising = np.zeros(64, np.int32), np.arange(64, dtype=np.int32)
+    for arch, x in zip(BASELINES, (zeros, rising, rising - 1), strict=True):
+        agree(k, [x, np.zeros(64, np.int32)], (2, 1, 1), arch, rng)
+    run = Emulated(k, "gfx1201")
+    for base in (0, 30, 31, 61, 95):
+        assert run.run([rising, zeros.copy()], (2, 1, 1), rng, fault_base=base) == {0}
+
+
+@pytest.mark.parametrize("arch", BASELINES)
+def test_checks_drop_what_is_out_of_bounds_and_say_so(arch: str, rng: np.random.Generator) -> None:
+    body = """
+    %2 = global_id {dim=0} : i32
+    %3 = const 3 : i32
+    %4 = mul %2, %3 : i32
+    %5 = load %0, %4 : i32
+    store %1, %4, %5
+    %6 = atomic %1, %4, %3 {kind="add"} : i32
+    return"""
+    k = kernel("x: i32 buffer read, y: i32 buffer readwrite", body)
+    run = Emulated(k, arch, checks=True)
+    x, y = np.arange(50, dtype=np.int32), np.zeros(40, np.int32)
+    hit = {run.manifest.sites[n] for n in run.run([x, y], (1, 1, 1), rng)}
+    assert hit == {"index out of bounds: x", "index out of bounds: y"}
+    assert y.tolist() == [n + 3 if n % 3 == 0 else 0 for n in range(40)]
+
+
+@pytest.mark.parametrize("arch", BASELINES)
+@pytest.mark.parametrize("workgroup", ["1024 1 1", "8 4 32"])
+def test_a_workgroup_of_1024_goes_through_many_barriers(
+    workgroup: str, arch: str, rng: np.random.Generator
+) -> None:
+    body = f"""
+    %2 = alloc {{name="tile"}} : workgroup<i32,1024>
+    %3 = local_linear_id : i32
+    %4 = load %0, %3 : i32
+    store %2, %3, %4
+    barrier
+    {tree_sum("i32", 512, "%3", "%2", 5)}
+    %18 = const 0 : i32
+    %19 = load %2, %18 : i32
+    store %1, %3, %19
+    return"""
+    k = kernel("x: i32 buffer read, y: i32 buffer write", body, workgroup)
+    x = rng.integers(-99, 99, 1024).astype(np.int32)
+    for _ in range(3):
+        agree(k, [x, np.zeros(1024, np.int32)], (1, 1, 1), arch, rng)
+
+
+@pytest.mark.parametrize("arch", BASELINES)
+def test_what_another_invocation_wrote_to_a_buffer_is_there_after_the_barrier(
+    arch: str, rng: np.random.Generator
+) -> None:
+    """LLVM may not take what it loaded before for what is there."""
+    body = """
+    %2 = local_id {dim=0} : i32
+    %3 = const 0 : i32
+    %4 = load %0, %3 : i32
+    barrier
+    %5 = eq %2, %3 : bool
+    if %5 {
+      %6 = const 7 : i32
+      %7 = add %4, %6 : i32
+      store %0, %3, %7
+      yield
+    } else {
+      yield
+    }
+    barrier
+    %8 = load %0, %3 : i32
+    store %1, %2, %8
+    return"""
+    k = kernel("x: i32 buffer readwrite, y: i32 buffer write", body, "128 1 1")
+    agree(k, [np.full(1, 5, np.int32), np.zeros(128, np.int32)], (1, 1, 1), arch, rng)
+
+
+@pytest.mark.parametrize("arch", BASELINES)
+@pytest.mark.parametrize("where", ["buffer", "workgroup"])
+@pytest.mark.parametrize("dtype", ["i32", "u32", "i64", "u64", "f32", "f64"])
+def test_atomics_of_every_kind(dtype: str, where: str, arch: str, rng: np.random.Generator) -> None:
+    t = DTYPES[dtype]
+    kinds = ["add", "min", "max"] + ([] if t.is_float else ["and", "or", "xor"])
+    target = "%1" if where == "buffer" else "%3"
+    lines = [f'%3 = alloc {{name="cells"}} : workgroup<{t},8>', "%4 = local_id {dim=0} : i32"]
+    lines += ["%5 = load %0, %4 : " + dtype, "%6 = const 8 : i32", "%7 = lt %4, %6 : bool"]
+    first = f"%8 = load %1, %4 : {t}\nstore %3, %4, %8\n"
+    last = f"%9 = load %3, %4 : {t}\nstore %1, %4, %9\n"
+    if where == "workgroup":
+        lines.append(f"if %7 {{\n{first}yield\n}} else {{\nyield\n}}\nbarrier")
+    for n, kind in enumerate(kinds):
+        lines.append(f"%{10 + 2 * n} = const {n} : i32")
+        update = f'atomic {target}, %{10 + 2 * n}, %5 {{kind="{kind}"}} : {t}'
+        lines.append(f"%{11 + 2 * n} = {update}")
+    if where == "workgroup":
+        lines.append(f"barrier\nif %7 {{\n{last}yield\n}} else {{\nyield\n}}")
+    params = f"x: {t} buffer read, y: {t} buffer readwrite, z: {t} buffer read"
+    k = kernel(params, "\n".join([*lines, "return"]), "64 1 1")
+    x = rng.integers(0 if t.name[0] == "u" else -50, 50, 64).astype(t.storage)
+    y = rng.integers(0, 50, 8).astype(t.storage)
+    agree(k, [x, y, x], (1, 1, 1), arch, rng)
