@@ -54,6 +54,16 @@ class Arch:
         return self.level >= 11
 
     @property
+    def dot4(self) -> bool:
+        """Products of four bytes are summed in one instruction, signed or unsigned ones."""
+        return self.cpu != "gfx9-generic"
+
+    @property
+    def dot4_mixed(self) -> bool:
+        """So are products of signed and unsigned bytes."""
+        return self.level >= 11
+
+    @property
     def bf16(self) -> bool:
         """It rounds f32 to bf16."""
         return self.cpu == "gfx950"

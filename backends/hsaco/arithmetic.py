@@ -10,12 +10,38 @@ from ..llvm.types import Ty
 from ..simt.halves import native_half
 from .arch import Arch
 
+_SIGNS = str(0x80808080 - (1 << 32))  # of four bytes, as an i32
+_SIXTY_FOURS = str(0x40404040)
+
 
 class HsacoArithmetic(Arithmetic):
     """Emits elementwise ops of scalars."""
 
     def __init__(self, f: Function, arch: Arch, fast: Sequence[str]) -> None:
         super().__init__(f, True, True, fast, native_bf16=arch.bf16)
+        self.arch = arch
+
+    def dot4(self, t: Ty, args: Sequence[str], signed: tuple[bool, bool]) -> str:
+        """Where only bytes of one kind are multiplied, an unsigned one is a signed one plus twice
+        64."""
+        if not self.arch.dot4:
+            return super().dot4(t, args, signed)
+        a, b, total = args
+        if signed[0] == signed[1]:
+            return self._dot4("sdot4" if signed[0] else "udot4", a, b, total)
+        if self.arch.dot4_mixed:
+            signs = [("i1", str(s).lower()) for s in signed]
+            words = (signs[0], ("i32", a), signs[1], ("i32", b), ("i32", total), ("i1", "false"))
+            return self.f.call("llvm.amdgcn.sudot4", "i32", *words)
+        one, other = (a, b) if signed[0] else (b, a)
+        lower = self.f.value(f"xor i32 {other}, {_SIGNS}")
+        for word in (lower, _SIXTY_FOURS, _SIXTY_FOURS):
+            total = self._dot4("sdot4", one, word, total)
+        return total
+
+    def _dot4(self, name: str, a: str, b: str, total: str) -> str:
+        words = [("i32", word) for word in (a, b, total)]
+        return self.f.call(f"llvm.amdgcn.{name}", "i32", *words, ("i1", "false"))
 
     def native_narrow(self, name: str, t: Ty, args: Sequence[str]) -> str | None:
         return native_half(self.f, self.flags, name, t, args)

@@ -25,6 +25,7 @@ AMDGCN: dict[str, str] = {
     "update.dpp.i32": "old, word, control, rows, banks, edge; within 16 lanes",
     "permlane64.i32": "word of the other half of a wave of 64; gfx11 on",
     "{exp2,log,sin,cos,rsq,fract}.f32": "`fast` only",
+    "{sdot4,udot4,sudot4}": "words, sum; not on gfx9-generic; of both kinds from gfx11 on",
     **INTRINSICS,
 }
 
