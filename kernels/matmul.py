@@ -65,15 +65,25 @@ def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, STAGE, TX, TY
     """
     lid = local_id(1) * TX + local_id(0)
     steps = ceil_div(HEIGHT * WIDTH, TX * TY)
+    whole = HEIGHT * WIDTH % (TX * TY) == 0
     if row0 + HEIGHT <= rows and col0 + WIDTH <= cols:
-        for step in range(steps):
-            at = lid + step * (TX * TY)
-            if RUNS:
-                at = (local_id(1) * steps + step) * TX + local_id(0)
-            row = at // WIDTH
-            col = at % WIDTH
-            if HEIGHT * WIDTH % (TX * TY) == 0 or at < HEIGHT * WIDTH:
-                tile[row, col] = convert(source[(row0 + row) * cols + col0 + col], STAGE)
+        if whole and TX * TY % WIDTH == 0 and not RUNS:
+            # Every step copies whole rows: each invocation stays in its column.
+            row = lid // WIDTH
+            col = lid % WIDTH
+            down = TX * TY // WIDTH
+            first = (row0 + row) * cols + col0 + col
+            for step in range(steps):
+                tile[row + step * down, col] = convert(source[first + step * down * cols], STAGE)
+        else:
+            for step in range(steps):
+                at = lid + step * (TX * TY)
+                if RUNS:
+                    at = (local_id(1) * steps + step) * TX + local_id(0)
+                row = at // WIDTH
+                col = at % WIDTH
+                if whole or at < HEIGHT * WIDTH:
+                    tile[row, col] = convert(source[(row0 + row) * cols + col0 + col], STAGE)
     else:
         for at in range(lid, HEIGHT * WIDTH, TX * TY):
             row = at // WIDTH

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 
 from ...ir import passes
-from ...ir.core import Kernel
+from ...ir.core import Kernel, walk
+from ...ir.dtypes import MemType, Space
 from ...ir.passes.copies import PlainCopies
 from ...ir.passes.fragments import Fragments
 from ...ir.passes.fragments_nv import NvFragments, multiplies
 from ...ir.passes.support import Support
+from ...ir.passes.unroll import Unroll
 from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options
 from ..llvm import toolchain
@@ -95,10 +97,23 @@ def prepare(kernel: Kernel, options: Options, arch: Arch = ARCHS["sm_80"]) -> Ke
     native = kernel.subgroup == SUBGROUP and multiplies(kernel, arch.products)
     fragments = NvFragments(arch.products, not options.checks) if native else Fragments()
     copies = None if arch.copies and not options.checks else PlainCopies()
+    # The assembler unrolls loops itself; private arrays become registers where LLVM sees that every
+    # index is a constant, which is before.
+    unroll = Unroll() if _has_private(kernel) else None
     steps = passes.standard(
-        support, checks=options.checks, renumber=False, fragments=fragments, copies=copies
+        support,
+        checks=options.checks,
+        unroll=unroll,
+        renumber=False,
+        fragments=fragments,
+        copies=copies,
     )
     return passes.run(kernel, steps)
+
+
+def _has_private(kernel: Kernel) -> bool:
+    memories = (op.result.type for op in walk(kernel.body) if op.name == "alloc")
+    return any(isinstance(m, MemType) and m.space is Space.PRIVATE for m in memories)
 
 
 def write(kernel: Kernel, arch: Arch, block: shared.Block | None = None) -> str:

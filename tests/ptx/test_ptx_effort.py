@@ -80,3 +80,30 @@ def test_unsigned_sums_may_wrap_to_an_index() -> None:
         )
     )
     assert text.count("mul.wide.u32") == 3
+
+
+TURNS = """
+    {alloc}
+    %4 = local_id {{dim=0}} : i32
+    %5 = const 0 : i32
+    %6 = const 4 : i32
+    for %5, %6 body(%7: i32) {{
+      %8 = load %0, %7 : i32
+      store {target}, {at}, %8
+      continue
+    }}
+    {after}
+    return"""
+
+
+def test_the_assembler_gets_loops_whole() -> None:
+    text = ptx(kernel(PARAMS, TURNS.format(alloc="", target="%1", at="%7", after="")))
+    assert text.count("ld.global") == 1
+
+
+def test_private_arrays_become_registers() -> None:
+    """Where the turns of a loop are written out, each index of the array is a constant."""
+    alloc = '%3 = alloc {name="own"} : private<i32,4>'
+    after = "%9 = const 3 : i32\n    %10 = load %3, %9 : i32\n    store %1, %4, %10"
+    text = ptx(kernel(PARAMS, TURNS.format(alloc=alloc, target="%3", at="%7", after=after)))
+    assert ".local" not in text
