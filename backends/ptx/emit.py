@@ -97,9 +97,9 @@ def prepare(kernel: Kernel, options: Options, arch: Arch = ARCHS["sm_80"]) -> Ke
     native = kernel.subgroup == SUBGROUP and multiplies(kernel, arch.products)
     fragments = NvFragments(arch.products, not options.checks) if native else Fragments()
     copies = None if arch.copies and not options.checks else PlainCopies()
-    # The assembler unrolls loops itself; private arrays become registers where LLVM sees that every
-    # index is a constant, which is before.
-    unroll = Unroll() if _has_private(kernel) else None
+    # The assembler unrolls loops itself, but makes no vectors, and LLVM makes private arrays into
+    # registers before, where it sees that every index is a constant.
+    unroll = Unroll(neighbours=not _has_private(kernel))
     steps = passes.standard(
         support,
         checks=options.checks,

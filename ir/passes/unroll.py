@@ -7,32 +7,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region, Value, const_value, with_body
-from ..dtypes import DType, Type
+from ..core import Kernel, Op, Region, Value, const_value, walk, with_body
+from ..dtypes import DType, MemType, Space, Type
+from .affine import SUMS, AffineForms
 from .clone import clone_ops
 from .effects import LOOPS, free_number
+
+_WIDEST = 4  # lanes of the widest vector that `vectorize` makes
 
 
 @dataclass(frozen=True)
 class Unroll:
-    """Unroll loops of at most `max_trips` turns whose copies hold at most `budget` ops."""
+    """Unroll loops of at most `max_trips` turns whose copies hold at most `budget` ops.
+
+    neighbours: only those whose turns access elements of a buffer side by side, which `vectorize`
+    then joins; the target's compiler unrolls the others.
+    """
 
     max_trips: int = 8
     budget: int = 128
+    neighbours: bool = False
     name: str = "unroll"
 
     def __call__(self, kernel: Kernel) -> Kernel:
         if not _has_short(kernel, self.max_trips):
             return kernel
-        walker = _Unroller(kernel, self.max_trips, self.budget)
+        walker = _Unroller(kernel, self)
         body, _ = walker.region(kernel.body)
         return kernel if body is kernel.body else with_body(kernel, body)
 
 
 class _Unroller:
-    def __init__(self, kernel: Kernel, max_trips: int, budget: int) -> None:
-        self.max_trips = max_trips
-        self.budget = budget
+    def __init__(self, kernel: Kernel, options: Unroll) -> None:
+        self.kernel = kernel
+        self.options = options
         self.next = free_number(kernel)
         self.known: dict[int, int] = {}
         self.subst: dict[int, Value] = {}
@@ -80,8 +88,10 @@ class _Unroller:
         body = op.regions[0]
         if low is None or high is None or body.terminator.name != "continue":
             return None
-        trips = max(high - low, 0)
-        if trips > self.max_trips or (trips - 1) * size > self.budget or _leaves_early(body):
+        trips, most = max(high - low, 0), self.options
+        if trips > most.max_trips or (trips - 1) * size > most.budget or _leaves_early(body):
+            return None
+        if most.neighbours and trips > 1 and not self.neighbours(body):
             return None
         counter = op.operands[0].type
         assert isinstance(counter, DType)
@@ -96,6 +106,24 @@ class _Unroller:
         for old, new in zip(op.results, carried, strict=True):
             self.subst[old.id] = new
         return trips
+
+    def neighbours(self, body: Region) -> bool:
+        """Whether an access to a buffer moves on by less than the widest vector in a turn."""
+        inside = list(walk(body))
+        forms = AffineForms()
+        for op in (*walk(self.kernel.body), *inside):
+            if op.name in SUMS:
+                forms.define(op)
+        for op in inside:
+            if op.name in ("load", "store"):
+                memory, index = op.operands[0].type, op.operands[1]
+                assert isinstance(memory, MemType)
+                assert isinstance(index.type, DType)
+                step = dict(forms.of(index).terms).get(body.args[0].id, 0)
+                apart = min(step, (1 << index.type.bits) - step)
+                if memory.space is Space.BUFFER and 0 < apart < _WIDEST:
+                    return True
+        return False
 
 
 def _has_short(kernel: Kernel, trips: int) -> bool:

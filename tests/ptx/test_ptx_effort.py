@@ -96,14 +96,20 @@ TURNS = """
     return"""
 
 
-def test_the_assembler_gets_loops_whole() -> None:
+def test_the_assembler_gets_loops_whole_unless_neighbours_become_vectors() -> None:
+    whole = TURNS.replace("load %0, %7", "load %0, %9").replace(
+        "%8 =", "%9 = mul %7, %2 : i32\n %8 ="
+    )
+    text = ptx(kernel(PARAMS, whole.format(alloc="", target="%1", at="%9", after="")))
+    assert text.count("ld.global.nc.b32") == 1
     text = ptx(kernel(PARAMS, TURNS.format(alloc="", target="%1", at="%7", after="")))
-    assert text.count("ld.global") == 1
+    assert text.count("ld.global.nc.v4.b32") == 1
 
 
 def test_private_arrays_become_registers() -> None:
     """Where the turns of a loop are written out, each index of the array is a constant."""
     alloc = '%3 = alloc {name="own"} : private<i32,4>'
     after = "%9 = const 3 : i32\n    %10 = load %3, %9 : i32\n    store %1, %4, %10"
-    text = ptx(kernel(PARAMS, TURNS.format(alloc=alloc, target="%3", at="%7", after=after)))
+    turns = TURNS.replace("load %0, %7", "load %0, %4")
+    text = ptx(kernel(PARAMS, turns.format(alloc=alloc, target="%3", at="%7", after=after)))
     assert ".local" not in text
