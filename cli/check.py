@@ -13,6 +13,7 @@ import difflib
 import json
 import math
 import os
+import platform
 import sys
 import time
 from collections import Counter
@@ -22,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import runtime
+from .. import __version__, runtime
 from ..ir.dtypes import DTYPES
 from ..ir.replay_abi import KERNEL as REPLAY
+from ..ir.targets import Capabilities
 from ..kernels import families
 from ..kernels.family import Family, compare
 from .errors import CHECK_FAILED, CommandError
@@ -55,7 +57,8 @@ def check(arguments: argparse.Namespace) -> int:
     with runtime.open_device(arguments.device) as device:
         if device.capabilities.device == "null":
             raise CommandError("the null device computes nothing: there is nothing to check")
-        head = f"{device.capabilities.device}: {device.capabilities.name}"
+        has = device.capabilities
+        head = f"{has.device}: {has.name}"
         live = not arguments.json and sys.stderr.isatty()
         for kernel, specialization in wanted:
             if live:
@@ -66,7 +69,7 @@ def check(arguments: argparse.Namespace) -> int:
     good = {"ok"} if arguments.no_refusals else {"ok", "refused"}
     passed = all(r.status in good for r in results) and any(r.status == "ok" for r in results)
     if arguments.json:
-        print(json.dumps(_report(head, bundle.digest, seed, results, passed), indent=2))
+        print(json.dumps(_report(has, bundle.digest, seed, results, passed), indent=2))
     else:
         print(head)
         print(_text(results))
@@ -170,8 +173,9 @@ def _closing(results: list[Result], seed: int) -> str:
 
 
 def _report(
-    head: str, digest: str, seed: int, results: list[Result], passed: bool
+    has: Capabilities, digest: str, seed: int, results: list[Result], passed: bool
 ) -> dict[str, Any]:
+    """All that somebody without the device needs to judge what it did."""
     rows = [
         {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -181,7 +185,19 @@ def _report(
     ]
     counts = Counter(r.status for r in results)
     return {
-        "device": head,
+        "device": f"{has.device}: {has.name}",
+        "about": {
+            "gristmill": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "host": f"{platform.machine()}, {platform.system()} {platform.release()}",
+            "driver": has.driver,
+            "targets": has.targets,
+            "subgroup_sizes": has.subgroup_sizes,
+            "features": sorted(has.features),
+            "limits": dataclasses.asdict(has.limits),
+            "facts": has.facts,
+        },
         "bundle": digest,
         "seed": seed,
         "passed": passed,
