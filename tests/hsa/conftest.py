@@ -18,6 +18,9 @@ from gristmill.ir.text import line_locs, print_kernel
 from gristmill.store.bundle import Entry, Place, write_bundle
 from gristmill.store.manifest import Manifest
 
+for folder in ("hsaco", "spirv"):  # `hsaco_tools` and `kernel_text`
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+
 SAMPLES = {
     "saxpy": {"T": "f32"},
     "add_slot": {},

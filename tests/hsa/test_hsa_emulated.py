@@ -1,0 +1,171 @@
+"""Everything that ships for AMD runs: built as the build does, loaded and launched by the runtime,
+executed instruction by instruction, and judged by `gristmill check`.
+
+Between a caller's arrays and the last store, all is the real one but the HSA library and the GPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from emulated_hsa import Emulated
+from fake_hsa import FakeRuntime
+from gristmill import runtime
+from gristmill.cli.main import main
+from gristmill.ir.core import Kernel
+from gristmill.kernels import families
+from gristmill.store.bundle import Entry, write_bundle
+from hsaco_tools import BASELINES, compiled, shipped
+from kernel_text import kernel
+from nv_kernels import FOR_HOPPER
+
+Make = Callable[..., runtime.Bundle]
+PAIR = "x: i32 buffer read, y: i32 buffer readwrite"
+BEYOND = "%2 = const 5000 : i32\n%3 = load %0, %2 : i32\nstore %1, %2, %3\nreturn"
+GROUPS = """
+    %2 = group_id {dim=0} : i32
+    %3 = group_id {dim=1} : i32
+    %4 = num_groups {dim=0} : i32
+    %5 = mul %3, %4 : i32
+    %6 = add %5, %2 : i32
+    %7 = load %0, %6 : i32
+    store %1, %6, %7
+    return"""
+
+
+@pytest.fixture(scope="module")
+def tools() -> None:
+    from need import Need
+
+    require = Need.from_environment(os.environ)
+    require("gcc")
+    require("llvm-objdump")
+
+
+@pytest.fixture(scope="module")
+def make(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """`make(arch, kernels, checks)`: a bundle of compiled kernels."""
+
+    def bundle(arch: str, kernels: list[Kernel], checks: bool = False) -> runtime.Bundle:
+        folder, entries = tmp_path_factory.mktemp(arch), []
+        for n, k in enumerate(kernels):
+            blob, manifest = compiled(k, arch, checks)
+            (folder / f"{n}.hsaco").write_bytes(blob)
+            entries.append(Entry(manifest, f"{n}.hsaco", (None,) * len(manifest.sites)))
+        write_bundle(folder, entries)
+        return runtime.open_bundle(folder)
+
+    return bundle
+
+
+@pytest.fixture(scope="module")
+def shipping(make: Make) -> Callable[[str], runtime.Bundle]:
+    """All kernels that ship, for an architecture."""
+    return functools.cache(lambda arch: make(arch, [k for _, k in shipped(f"hsaco-{arch}")]))
+
+
+@pytest.fixture
+def emulated(fake: FakeRuntime, rng: np.random.Generator) -> Callable[[str], Emulated]:
+    """The double's GPU is of an architecture, and its kernels are executed."""
+
+    def on(arch: str) -> Emulated:
+        made = Emulated(fake, rng)
+        fake.executor(made.run, arch)
+        return made
+
+    return on
+
+
+@pytest.fixture(params=BASELINES)
+def arch(request: pytest.FixtureRequest, emulated: Callable[[str], Emulated]) -> str:
+    found: str = request.param
+    emulated(found)
+    return found
+
+
+def test_every_kernel_that_ships_agrees_with_its_reference(
+    arch: str,
+    shipping: Callable[[str], runtime.Bundle],
+    fake: FakeRuntime,
+    rng: np.random.Generator,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bundle, seed = shipping(arch), str(rng.integers(1 << 32))
+    status = main(["check", "hsa", "--bundle", str(bundle.root), "--json", "--seed", seed])
+    report = json.loads(capsys.readouterr().out)
+    bad = [
+        (r["kernel"], r["status"], r["reason"]) for r in report["results"] if r["status"] != "ok"
+    ]
+    assert not bad, fake.failure
+    assert status == 0
+    assert report["counts"] == {"ok": sum(map(len, bundle.kernels().values()))}
+    assert {r["kernel"] for r in report["results"]} == set(families()) - FOR_HOPPER
+    assert {r["target"] for r in report["results"]} == {f"hsaco-{arch}"}
+    assert report["about"]["facts"]["isa"] == arch
+
+
+def test_a_recording_with_hazards_replays_on_the_shipped_code(
+    arch: str, shipping: Callable[[str], runtime.Bundle]
+) -> None:
+    with runtime.open_device("hsa", timeout=100) as device:
+        saxpy = device.load(shipping(arch), "saxpy", "f32")
+        a, b = (device.upload(np.full(300, v, np.float32)) for v in (1, 2))
+        with device.record() as recording:
+            recording.launch(saxpy, a, b, 2.0)  # b = 4
+            recording.launch(saxpy, b, a, 0.5)  # a = 3
+        recording.replay()
+        recording.replay()  # b = 10, a = 8
+        assert (set(a.numpy()), set(b.numpy())) == ({8}, {10})
+
+
+def test_a_failing_assert_sets_its_bit_and_the_device_lives(
+    arch: str, shipping: Callable[[str], runtime.Bundle]
+) -> None:
+    table, y = np.ones((3, 5), np.float32), np.full((4, 5), 7, np.float32)
+    with runtime.open_device("hsa", timeout=100) as device:
+        gather = device.load(shipping(arch), "gather", "f32")
+        with pytest.raises(runtime.KernelFault, match="row number outside the table"):
+            gather(table, np.array([2, 3, 0, 1], np.int32), y, 5)
+        gather(table, np.array([2, 1, 0, 1], np.int32), y, 5)
+        assert (y == 1).all()
+
+
+def test_groups_of_a_folded_grid_know_who_they_are(arch: str, make: Make) -> None:
+    bundle = make(arch, [kernel(PAIR, GROUPS, "1 1 1")])
+    with runtime.open_device("hsa", timeout=100) as device:
+        ids = device.load(bundle, "test", "case")
+        x = device.upload(np.arange(65539, dtype=np.int32))
+        y = device.upload(np.full(65539, -1, np.int32))
+        device.launch(ids, x, y, grid=(1, 65539, 1))
+        assert np.array_equal(y.numpy(), np.arange(65539))
+
+
+def test_an_access_beyond_its_buffer_is_a_fault_where_it_is_checked(arch: str, make: Make) -> None:
+    bundle = make(arch, [kernel(PAIR, BEYOND)], True)
+    with runtime.open_device("hsa", timeout=100) as device:
+        loaded = device.load(bundle, "test", "case")
+        x, y = (device.upload(np.ones(8, np.int32)) for _ in range(2))
+        device.launch(loaded, x, y, grid=(1, 1, 1))
+        with pytest.raises(runtime.KernelFault, match="index out of bounds"):
+            device.synchronize()
+        assert set(y.numpy()) == {1}
+
+
+def test_an_access_of_memory_that_is_not_there_is_a_lost_device(
+    arch: str, make: Make, fake: FakeRuntime
+) -> None:
+    bundle = make(arch, [kernel(PAIR, BEYOND)])
+    device = runtime.open_device("hsa", timeout=100)
+    loaded = device.load(bundle, "test", "case")
+    x, y = (device.upload(np.ones(8, np.int32)) for _ in range(2))
+    device.launch(loaded, x, y, grid=(1, 1, 1))
+    with pytest.raises(runtime.DeviceLost, match="memory that is not there"):
+        device.synchronize()
+    assert "kernel test" in fake.failure
+    device.close()
