@@ -76,7 +76,7 @@ def test_a_source_that_changes_during_the_build_poisons_nothing(project: Project
         time.sleep(0.01)
     time.sleep(0.2)
     project.edit("kernels/shared.py", "FACTOR = 3", "FACTOR = 9")
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     project.edit("kernels/shared.py", "FACTOR = 9", "FACTOR = 3")
     assert project.scons().status == 0
     for name, data in project.artifacts().items():
@@ -93,7 +93,7 @@ def test_two_builds_share_a_store_and_one_is_killed(project: Project, tmp_path: 
     victim.communicate()
     running = [project.start("out=one"), project.start("out=two")]
     for process in running:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
         assert process.returncode == 0, out + err
     assert (
         project.path("one/bundle.json").read_bytes() == project.path("two/bundle.json").read_bytes()

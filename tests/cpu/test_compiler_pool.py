@@ -140,9 +140,10 @@ def test_closing_ends_a_call_in_progress() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    time.sleep(0.5)
+    while not pool._live:
+        time.sleep(0.01)
     pool.close()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(outcome[0], CompileError)
     with pytest.raises(RuntimeError, match="closed"):
@@ -156,7 +157,7 @@ def test_interpreter_ends_without_closing_the_pool() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
-    for _ in range(50):
+    for _ in range(600):
         if not _lives(int(done.stdout)):
             return
         time.sleep(0.1)

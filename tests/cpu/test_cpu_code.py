@@ -260,7 +260,7 @@ def test_large_kernel_compiles_in_bounded_time() -> None:
     lines += [f"  store %0, %1, %{at}", "  return", "}"]
     start = time.monotonic()
     blob, _ = compiled(parse_kernel("\n".join(lines) + "\n"), "x86-64-v3")
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 300  # seconds on a quiet machine
     assert len(blob) < 1 << 20
 
 

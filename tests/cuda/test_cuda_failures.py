@@ -26,7 +26,7 @@ def assert_poisoned(device: runtime.Device, kind: type[runtime.Poisoned]) -> Non
         with pytest.raises(kind, match="poisoned"):
             call()
     device.close()
-    assert time.perf_counter() - begin < 1
+    assert time.perf_counter() - begin < 10  # a wait would take twice that
 
 
 def test_work_that_never_ends_is_a_timeout(
@@ -40,7 +40,7 @@ def test_work_that_never_ends_is_a_timeout(
     begin = time.perf_counter()
     with pytest.raises(runtime.DeviceTimeout, match=r"the bound of 0\.1 s"):
         device.synchronize(timeout=0.1)
-    assert 0.1 <= time.perf_counter() - begin < 0.5
+    assert 0.1 <= time.perf_counter() - begin < 10
     held = fake.live()
     assert_poisoned(device, runtime.DeviceTimeout)
     del x, y, saxpy

@@ -113,9 +113,7 @@ def test_time_grows_linearly_with_the_kernel() -> None:
 
 def test_a_kernel_of_a_hundred_thousand_ops_goes_through() -> None:
     kernel = chain(100_000)
-    started = time.perf_counter()
-    run(kernel, standard(VULKAN))
-    assert time.perf_counter() - started < 60
+    assert _seconds(kernel) < 60
 
 
 def test_deep_nesting_goes_through() -> None:

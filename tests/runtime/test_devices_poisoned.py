@@ -27,7 +27,7 @@ def assert_poisoned(device: runtime.Device, kind: type[runtime.Poisoned]) -> Non
         with pytest.raises(kind, match="poisoned"):
             call()
     device.close()
-    assert time.perf_counter() - begin < 1.0
+    assert time.perf_counter() - begin < 10  # a wait would take minutes
 
 
 def heavy_launch(device: runtime.Device, bundle: runtime.Bundle) -> None:

@@ -139,7 +139,7 @@ def test_eight_processes_share_one_store_and_a_ninth_is_killed(tmp_path: Path) -
     if victim.pid:
         os.kill(victim.pid, signal.SIGKILL)
     for worker in workers:
-        worker.join(60)
+        worker.join(300)
         assert worker.exitcode == 0
     victim.join()
     _work(root, 99, 50)
