@@ -14,7 +14,7 @@ from ...ir.dtypes import DType
 from ..llvm.types import Ty
 from ..simt.ids import lane
 from ..simt.subgroup import by_words, identity
-from .lowering import Lowering
+from .lowering import Lowering, LoweringError
 
 ROW = 16
 _MIRROR, _HALF_MIRROR, _ROTATE, _SHIFT, _XMASK = 0x140, 0x141, 0x120, 0x110, 0x160
@@ -79,6 +79,12 @@ def swap_halves(x: Lowering, word: str) -> str:
     """A word as the lane 32 further has it, in a wave of 64."""
     if x.arch.half_swap:
         return x.f.call("llvm.amdgcn.permlane64.i32", "i32", ("i32", word))
+    if x.arch.halves_apart:
+        message = (
+            f"{x.arch.cpu} moves no values between the halves of a subgroup of 64; give the kernel "
+            "SUBGROUP = 32"
+        )
+        raise LoweringError(message, None)
     own = x.f.value(f"xor i32 {lane(x)}, 32")
     at = x.f.value(f"shl i32 {own}, 2")
     return x.f.call("llvm.amdgcn.ds.bpermute", "i32", ("i32", at), ("i32", word))
@@ -93,9 +99,20 @@ def _exchange(x: Lowering, word: str, mask: int) -> str:
     control = _row_exchange(x, mask)
     if control is not None:
         return _dpp(x, word, control)
+    if mask == ROW and x.arch.row_lanes:
+        return _other_row(x, word)
     # Bits of the lane within 32: the number is kept by the low five bits, then xored.
     pattern = ("i32", str(mask << 10 | 0x1F))
     return x.f.call("llvm.amdgcn.ds.swizzle", "i32", ("i32", word), pattern)
+
+
+def _other_row(x: Lowering, word: str) -> str:
+    """A word as the same lane of the neighbouring row has it: lane n takes from the place that the
+    n-th four bits name."""
+    places = (("i32", str(0x76543210)), ("i32", str(0xFEDCBA98 - (1 << 32))))
+    flags = (("i1", "false"), ("i1", "false"))
+    arguments = (("i32", "poison"), ("i32", word), *places, *flags)
+    return x.f.call("llvm.amdgcn.permlanex16.i32", "i32", *arguments)
 
 
 def _row_exchange(x: Lowering, mask: int) -> int | None:
