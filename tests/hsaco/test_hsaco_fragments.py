@@ -177,3 +177,23 @@ def test_gfx90a_takes_them_for_zero_where_that_is_fast(
     run.run(case.args, (1, 1, 1), rng)
     assert not case.args[2].any()
     assert matrix_code(compiled(kernel, "gfx90a")[0]) == {"v_mfma_f32_16x16x16f16"}
+
+
+def test_f32_is_rounded_where_the_hardware_may_cut(
+    rng: np.random.Generator, require: Callable[..., None]
+) -> None:
+    require("llvm-objdump")
+    case = make_product(rng, ("f32", "f32", "f32", 8), ("row", "row"), 64, False)
+    a, b = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
+    # One product for each sum, of operands that lie just below what eleven bits hold.
+    a[:, 0] = b[0] = np.float32(2 - 2.0**-23)
+    args = [a.reshape(-1), b.reshape(-1), np.zeros(512, np.float32)]
+    Emulated(case.kernel, "gfx942").run(args, (1, 1, 1), rng)
+    assert (args[2] == 4).all()
+    odd = np.array([0x7FFFFFFF, 0xFFFFFFFF, 0x7F800000, 0xFF800000], np.uint32).view(np.float32)
+    a[:4, 0], b[0] = odd, 1
+    Emulated(case.kernel, "gfx942").run(args, (1, 1, 1), rng)
+    sums = args[2].reshape(2, 16, 16)
+    assert np.isnan(sums[:, :2]).all()
+    assert (sums[:, 2] == np.inf).all()
+    assert (sums[:, 3] == -np.inf).all()
