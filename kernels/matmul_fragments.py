@@ -83,35 +83,74 @@ def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, THREADS):
 
 
 @device
-def multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN):
+def load_left(tile, stage, row, k, T):
+    """16 rows of a."""
+    return fragment_load(fragment(T, "a"), tile, (stage, row, k))
+
+
+@device
+def load_right(tile, stage, k, col, T, B_COLUMNS):
+    """16 columns of b."""
+    if B_COLUMNS:
+        return fragment_load(fragment(T, "b"), tile, (stage, col, k), layout="column")
+    return fragment_load(fragment(T, "b"), tile, (stage, k, col))
+
+
+@device
+def multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS):
     """acc += the rows from `row` on of tile_a[stage] times the columns from `col` on of tile_b."""
-    for kk in static_range(BK // 16):
-        left = registers(fragment(T, "a"), TM, 0)
-        right = registers(fragment(T, "b"), TN, 0)
-        for i in static_range(TM):
-            place = (stage, row + 16 * i, 16 * kk)
-            left[i] = fragment_load(fragment(T, "a"), tile_a, place)
-        for j in static_range(TN):
-            place = (stage, 16 * kk, col + 16 * j)
-            right[j] = fragment_load(fragment(T, "b"), tile_b, place)
-        for i in static_range(TM):
+    if T.bytes == 1:
+        multiply_apart(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS)
+    else:
+        for kk in static_range(BK // 16):
+            left = registers(fragment(T, "a"), TM, 0)
+            right = registers(fragment(T, "b"), TN, 0)
+            for i in static_range(TM):
+                left[i] = load_left(tile_a, stage, row + 16 * i, 16 * kk, T)
             for j in static_range(TN):
-                acc[i, j] = mma(left[i], right[j], acc[i, j])
+                right[j] = load_right(tile_b, stage, 16 * kk, col + 16 * j, T, B_COLUMNS)
+            for i in static_range(TM):
+                for j in static_range(TN):
+                    acc[i, j] = mma(left[i], right[j], acc[i, j])
+
+
+@device
+def multiply_apart(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS):
+    """The same where products may be added in few bits: each step sums for itself, and its sum is
+    added in f32."""
+    STEPS = BK // 32
+    left = registers(fragment(T, "a"), (STEPS, TM), 0)
+    right = registers(fragment(T, "b"), (STEPS, TN), 0)
+    for kk in static_range(STEPS):
+        for i in static_range(TM):
+            left[kk, i] = load_left(tile_a, stage, row + 16 * i, 32 * kk, T)
+        for j in static_range(TN):
+            right[kk, j] = load_right(tile_b, stage, 32 * kk, col + 16 * j, T, B_COLUMNS)
+    for i in static_range(TM):
+        for j in static_range(TN):
+            part = fragment(f32, "acc")(0.0)
+            for kk in static_range(STEPS):
+                part = mma(left[kk, i], right[kk, j], part)
+            acc[i, j] = acc[i, j] + part
 
 
 @device
 def copy_step(
-    a, b, tile_a, tile_b, stage, k0, m, n, k, top, left, BM, BN, BK, THREADS, RUN, INSIDE
+    a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
+    BM, BN, BK, THREADS, RUN, B_COLUMNS, INSIDE,
 ):  # fmt: skip
     """What the step from k0 on needs of both operands, copied to tiles of a stage."""
     copy_tile(tile_a, stage, a, top, k0, m, k, BM, BK, THREADS, RUN, INSIDE)
-    copy_tile(tile_b, stage, b, k0, left, k, n, BK, BN, THREADS, RUN, INSIDE)
+    if B_COLUMNS:
+        copy_tile(tile_b, stage, b, left, k0, n, k, BN, BK, THREADS, RUN, INSIDE)
+    else:
+        copy_tile(tile_b, stage, b, k0, left, k, n, BK, BN, THREADS, RUN, INSIDE)
 
 
 @device
 def pipelined(
     a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
-    BM, BN, BK, TM, TN, STAGES, THREADS, RUN,
+    BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS,
 ):  # fmt: skip
     """acc += the products of all steps, whose tiles are copied STAGES - 1 steps ahead."""
     inside = top + BM <= m and left + BN <= n and k % BK == 0
@@ -119,7 +158,7 @@ def pipelined(
         k0 = ahead * BK
         if k0 < k:
             copy_step(a, b, tile_a, tile_b, ahead, k0, m, n, k, top, left,
-                      BM, BN, BK, THREADS, RUN, False)  # fmt: skip
+                      BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
         copy_commit()
     stage = 0
     behind = STAGES - 1
@@ -130,12 +169,12 @@ def pipelined(
         if k0 < k:
             if inside:
                 copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
-                          BM, BN, BK, THREADS, RUN, True)  # fmt: skip
+                          BM, BN, BK, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
             else:
                 copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
-                          BM, BN, BK, THREADS, RUN, False)  # fmt: skip
+                          BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
         copy_commit()
-        multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN)
+        multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS)
         stage = stage + 1 if stage < STAGES - 1 else 0
         behind = behind + 1 if behind < STAGES - 1 else 0
     copy_wait()
@@ -203,41 +242,49 @@ def matmul_fragments(
     STAGES: int = 2,
     BAND: int = 8,
     SWIZZLE: bool = False,
+    B_COLUMNS: bool = False,
     COOPERATIVE: bool = False,
     SUBGROUP: int = 32,
 ):
-    """c = EPILOGUE(a @ b); a is m x k, b is k x n, c is m x n, all row-major; T is f16 or bf16.
+    """c = EPILOGUE(a @ b); a is m x k, b is k x n (with B_COLUMNS n x k, as weights often are), c
+    is m x n, all row-major; T is f16, bf16 or an 8-bit float.
 
     A workgroup makes BM x BN results, each of its subgroups WM x WN, in steps of BK along k, whose
-    tiles are copied STAGES - 1 steps ahead. Rows of operands whose length is no multiple of 8 are
-    copied element by element instead. SWIZZLE: tiles are swizzled, for which BK is 64 or more; else
-    their rows are padded. COOPERATIVE: as cooperative matrices where SPIR-V has them.
+    tiles are copied STAGES - 1 steps ahead. Rows of operands whose length is no multiple of 16
+    bytes are copied element by element instead. SWIZZLE: tiles are swizzled, for which BK is 64 or
+    more; else their rows are padded. COOPERATIVE: as cooperative matrices where SPIR-V has them.
     """
     static_assert(STAGES >= 2, "STAGES is 2 or more")
-    static_assert(BK % 16 == 0 and WM % 16 == 0 and WN % 16 == 0, "tiles are multiples of 16")
+    static_assert(BK % (32 // T.bytes) == 0, "BK is a multiple of 16, of 32 for 8-bit floats")
+    static_assert(WM % 16 == 0 and WN % 16 == 0, "tiles are multiples of 16")
     static_assert(BM % WM == 0 and BN % WN == 0, "BM, BN are multiples of WM, WN")
-    RUN = 8  # elements of 16 bytes
+    static_assert(not (SWIZZLE and B_COLUMNS), "columns of b are not loaded from swizzled tiles")
+    RUN = 16 // T.bytes  # elements of 16 bytes
     THREADS = BM // WM * (BN // WN) * SUBGROUP
     TM = WM // 16
     TN = WN // 16
     # The rows of a fragment lie in different banks: rows are swizzled, or padded by 16 bytes.
     PAD = 0 if SWIZZLE else RUN
     tile_a = workgroup_array(T, (STAGES, BM, BK + PAD), SWIZZLE)
-    tile_b = workgroup_array(T, (STAGES, BK, BN + PAD), SWIZZLE)
+    shape_b = (STAGES, BN, BK + PAD) if B_COLUMNS else (STAGES, BK, BN + PAD)
+    tile_b = workgroup_array(T, shape_b, SWIZZLE)
     top, left = place_of_group(m, n, BM, BN, BAND)
     row = subgroup_id() // (BN // WN) * WM
     col = subgroup_id() % (BN // WN) * WN
     acc = registers(fragment(f32, "acc"), (TM, TN), 0.0)
     steps = ceil_div(k, BK)
-    if k % RUN == 0 and n % RUN == 0:
+    if k % RUN == 0 and (B_COLUMNS or n % RUN == 0):
         pipelined(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
-                  BM, BN, BK, TM, TN, STAGES, THREADS, RUN)  # fmt: skip
+                  BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS)  # fmt: skip
     else:
         for step in range(steps):
             fill_tile(tile_a, a, top, step * BK, m, k, BM, BK, THREADS)
-            fill_tile(tile_b, b, step * BK, left, k, n, BK, BN, THREADS)
+            if B_COLUMNS:
+                fill_tile(tile_b, b, left, step * BK, n, k, BN, BK, THREADS)
+            else:
+                fill_tile(tile_b, b, step * BK, left, k, n, BK, BN, THREADS)
             barrier()
-            multiply(tile_a, tile_b, 0, acc, T, row, col, BK, TM, TN)
+            multiply(tile_a, tile_b, 0, acc, T, row, col, BK, TM, TN, B_COLUMNS)
             barrier()
     barrier()
     whole = top + BM <= m and left + BN <= n and n % (16 // OUT.bytes) == 0
@@ -252,15 +299,19 @@ def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     height, width = int(constexprs["BM"]), int(constexprs["BN"])
     shapes = ((height, width, 64), (height + 8, 2 * width, 200), (1, 1, 1), (40, 33, 100))
     for shape in (*shapes, (2 * height, width - 8, 1024)):
-        yield product_args(rng, shape, t, out)
+        yield product_args(rng, shape, t, out, bool(constexprs["B_COLUMNS"]))
 
 
 def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     # Products are exact in f32; each of k additions is rounded or cut off, and one more for each
     # product of fragments aligns its terms.
     rounded = (args["k"] * 17 // 16 + 1) * 2 * u(f32)
+    if dtype(constexprs).bytes == 1:  # in each step of BK, to at least 14 bits
+        step = int(constexprs["BK"])
+        rounded = (step * 33 // 32 + 1) * 2.0**-13 + (args["k"] // step + 2) * 2 * u(f32)
     error = rounded / (1 - rounded)
-    return expected_product(args, constexprs, dtype(constexprs, "OUT"), error)
+    columns = bool(constexprs["B_COLUMNS"])
+    return expected_product(args, constexprs, dtype(constexprs, "OUT"), error, columns)
 
 
 FAMILIES = (
@@ -268,6 +319,7 @@ FAMILIES = (
         matmul_fragments,
         _inputs,
         _reference,
-        "f32 accumulation in any order, each addition rounded or cut off; rounded once",
+        "f32 accumulation in any order, each addition rounded or cut off; rounded once. Of 8-bit"
+        " floats, BK products at a time may be added in 14 bits",
     ),
 )

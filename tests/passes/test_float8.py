@@ -6,14 +6,28 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gristmill.ir import float8
-from gristmill.ir.core import Kernel
-from gristmill.ir.dtypes import COMPUTED, DTYPES, DType, element_of, u8, with_element
+from gristmill.ir import float8, interp
+from gristmill.ir.builder import Builder
+from gristmill.ir.core import Kernel, Param, Region
+from gristmill.ir.dtypes import (
+    COMPUTED,
+    DTYPES,
+    Access,
+    DType,
+    MemType,
+    Space,
+    element_of,
+    i32,
+    u8,
+    u32,
+    with_element,
+)
 from gristmill.ir.interface import bits_float, const_bits
 from gristmill.ir.ops import ROWS, infer
 from gristmill.ir.ops.table import OpTypeError
 from gristmill.ir.passes.effects import value_types
 from gristmill.ir.passes.float8 import Float8
+from gristmill.ir.passes.fragments_nv import NvFragments, _NvLowering
 from gristmill.ir.passes.pipeline import standard
 from gristmill.ir.passes.support import ALL, Support
 from pass_check import same
@@ -128,6 +142,26 @@ def test_a_target_with_little_converts_alike(name: str, rng) -> None:
         kernel = conversion(DTYPES[source], DTYPES[target], 4)
         out = np.zeros(len(x), DTYPES[target].storage)
         same(kernel, standard(bare), [x, out], (len(x) // 4, 1, 1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_pattern_becomes_a_half(name: str) -> None:
+    """As products before sm_89 take them: four patterns of a word as two words of f16."""
+    b = Builder()
+    memory = [
+        b.value(MemType(Space.BUFFER, u32, None, access)) for access in (Access.READ, Access.WRITE)
+    ]
+    params = (Param("x", "buffer", u32, Access.READ), Param("y", "buffer", u32, Access.WRITE))
+    lowering = _NvLowering(Kernel("k", "t", (), (1, 1, 1), i32, Region()), NvFragments())
+    lowering.b = b
+    i = b.emit("global_id", type=i32, dim=0)
+    (pair,) = lowering.widened([b.emit("load", memory[0], i)], DTYPES[name])
+    b.do("store", memory[1], i, b.emit("vector", *pair))
+    b.do("return")
+    kernel = Kernel("k", "t", params, (1, 1, 1), i32, Region(tuple(memory), tuple(b.ops)))
+    y = np.zeros(128, np.uint32)
+    assert interp.run(kernel, [EVERY.view(np.uint32), y], (64, 1, 1)).problems == ()
+    np.testing.assert_array_equal(y.view(np.float16), EVERY.view(NAMES[name]).astype(np.float16))
 
 
 @pytest.mark.parametrize("name", NAMES)
