@@ -65,7 +65,11 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"numpy"},
         set(),
     ),
-    "cli": ({"cli", "ir", "store", "kernels", "backends", "runtime"}, {"numpy"}, set()),
+    "cli": (
+        {"cli", "ir", "store", "kernels", "backends", "runtime", "__version__"},
+        {"numpy"},
+        set(),
+    ),
 }
 TOP = {"ir", "store", "kernels", "backends", "planner", "runtime", "models", "cli"}
 
