@@ -1,5 +1,7 @@
-"""Comparisons of a widened integer with a constant: lavapipe (Mesa 22.3) takes those of an i32 as an
-i64 for constant."""
+"""Comparisons of a widened integer with a constant.
+
+lavapipe (Mesa 22.3) takes those of an i32 as an i64 for constant.
+"""
 
 from __future__ import annotations
 
