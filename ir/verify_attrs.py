@@ -95,7 +95,7 @@ REQUIRED: dict[str, dict[str, Check]] = {
         "family": _one_of(*FAMILIES),
         "a": _one_of(*_FACTORS),
         "b": _one_of(*_FACTORS),
-        "depth": _one_of(4, 8, 16, 32),
+        "depth": _one_of(4, 8, 16, 32, 64),
     },
     "nv_ldmatrix": {"transposed": _one_of(True, False)},
     "switch": {"cases": _cases},

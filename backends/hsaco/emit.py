@@ -89,7 +89,7 @@ def prepare(kernel: Kernel, options: Options, arch: Arch) -> Kernel:
         fragments=fragments.lowering(kernel, arch),
         copies=PlainCopies(),
     )
-    return passes.run(kernel, steps)
+    return passes.run(kernel, (*steps, *fragments.pairing(arch)))
 
 
 def write(kernel: Kernel, arch: Arch, block: lds.Block | None = None) -> str:

@@ -7,6 +7,7 @@ from ...ir.dtypes import element_of
 from ...ir.passes import Pass, fragments_amd
 from ...ir.passes.fragments import Fragments
 from ...ir.passes.fragments_amd import AmdFragments, Products, multiplies
+from ...ir.passes.fragments_pairs import PairProducts
 from .arch import Arch
 from .lowering import Lowering
 
@@ -17,6 +18,7 @@ _GFX9: dict[str, Products] = {
     "gfx950": fragments_amd.MFMA_950,
     "gfx9-4-generic": fragments_amd.MFMA_94,
 }
+_PAIRED = (("f16", 16), ("bf16", 16), ("i8", 32))  # of gfx950
 _LEVELS = {11: fragments_amd.WMMA11, 12: fragments_amd.WMMA12}
 _LLVM = {"f16": "half", "f32": "float", "i32": "i32"}
 _EIGHT = {"f8e4m3": "fp8", "f8e5m2": "bf8"}
@@ -36,6 +38,11 @@ def lowering(kernel: Kernel, arch: Arch) -> Pass:
     if products is not None and multiplies(kernel, products):
         return AmdFragments(products)
     return Fragments()
+
+
+def pairing(arch: Arch) -> tuple[Pass, ...]:
+    """What joins products once other passes have brought them together."""
+    return (PairProducts(_PAIRED),) if arch.cpu == "gfx950" else ()
 
 
 def emit_mma(x: Lowering, op: Op) -> None:
@@ -75,27 +82,26 @@ def emit_mma(x: Lowering, op: Op) -> None:
 
 
 def _mfma(a: str, b: str, depth: object) -> str:
-    """The name of an intrinsic; older ones are spelled in another way."""
+    """The name of an intrinsic; those of before gfx940 are spelled in another way."""
     if a in _EIGHT:
         return f"mfma.f32.16x16x{depth}.{_EIGHT[a]}.{_EIGHT[b]}"
-    if a == "i8":
-        return f"mfma.i32.16x16x{depth}{'.' if depth == 32 else ''}i8"
-    if a == "bf16":
-        return f"mfma.f32.16x16x{depth}bf16{'.1k' if depth == 16 else ''}"
-    if a == "f32":
-        return f"mfma.f32.16x16x{depth}{'.xf32' if depth == 8 else 'f32'}"
-    return f"mfma.f32.16x16x{depth}{a}"
+    older = {
+        ("f16", 16): "f16", ("bf16", 8): "bf16", ("bf16", 16): "bf16.1k", ("f32", 4): "f32",
+        ("f32", 8): ".xf32", ("i8", 16): "i8",
+    }  # fmt: skip
+    short = "i32" if a == "i8" else "f32"
+    return f"mfma.{short}.16x16x{depth}{older.get((a, int(str(depth))), f'.{a}')}"
 
 
 def _operand(family: str, a: str, words: int) -> str:
     """The LLVM type of an operand of so many words."""
     if a == "f16":
         return f"<{2 * words} x half>"
-    if a == "bf16":
-        return f"<{2 * words} x i16>"
+    if a == "bf16":  # MFMA of gfx950 names the type, all others the bits
+        return f"<{2 * words} x {'bfloat' if family == 'mfma' and words == 4 else 'i16'}>"
     if a == "f32":
         return "float" if words == 1 else f"<{words} x float>"
-    if family == "mfma":
+    if family == "mfma" and words < 4:
         return "i32" if words == 1 else "i64"
     return f"<{words} x i32>"
 
@@ -126,6 +132,7 @@ INTRINSICS = {
     ".{v8f32,v8f16,v16f16,v8i32}.{v16f16,v8f16,v16i16,v8i16,v4i32,v2i32}": "gfx11, gfx12",
     "mfma.f32.16x16x{16f16,16bf16.1k,8bf16,4f32,8.xf32}": "gfx9, by processor",
     "mfma.i32.16x16x{16i8,32.i8}": "gfx9, by processor",
+    "mfma.{f32,i32}.16x16x{32.f16,32.bf16,64.i8}": "gfx950",
     "mfma.f32.16x16x32.{fp8,bf8}.{fp8,bf8}": "gfx950",
 }
 EMIT = {"amd_mma": emit_mma}

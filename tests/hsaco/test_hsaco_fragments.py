@@ -36,7 +36,11 @@ MFMA = {
     "gfx908": {"f16": "f32_16x16x16f16", "bf16": "f32_16x16x8bf16", "i8": "i32_16x16x16i8"},
     "gfx90a": {"bf16": "f32_16x16x16bf16_1k", "i8": "i32_16x16x16i8"},
     "gfx942": {"f32": "f32_16x16x8_xf32"},
-    "gfx950": {},
+}
+PAIRED = {  # two products along k
+    ("f16", "f16", "f32"): "f32_16x16x32_f16",
+    ("bf16", "bf16", "f32"): "f32_16x16x32_bf16",
+    ("i8", "i8", "i32"): "i32_16x16x64_i8",
 }
 USUAL = {"f16": "f32_16x16x16_f16", "bf16": "f32_16x16x16_bf16", "i8": "i32_16x16x32_i8"}
 
@@ -62,6 +66,8 @@ def instruction(arch: str, a: str, b: str, c: str) -> str:
     kind = {"u8": "i8"}.get(a, "f16" if a in EIGHT else a)
     plain = "f32_16x16x4f32" if arch in ("gfx908", "gfx90a") else "f32_16x16x4_f32"
     table = MFMA.get(arch, {})
+    if arch == "gfx950" and (a, b, c) in PAIRED:
+        return f"v_mfma_{PAIRED[a, b, c]}"
     if arch == "gfx90a" and kind == "f16":
         return f"v_mfma_{plain}"
     usual = plain if kind == "f32" else USUAL[kind]

@@ -9,12 +9,15 @@ import pytest
 
 from fragment_kernels import KINDS, LAYOUTS, Product, attention_case, make_product, swizzled_case
 from gristmill.backends.cpu.emit import support
+from gristmill.ir.core import walk
 from gristmill.ir.dtypes import FragmentType
 from gristmill.ir.interp import run
 from gristmill.ir.passes import as_held, fragments_amd, standard
 from gristmill.ir.passes import run as apply
 from gristmill.ir.passes.effects import op_names, value_types
 from gristmill.ir.passes.fragments_amd import AmdFragments, Products, multiplies
+from gristmill.ir.passes.fragments_pairs import PairProducts
+from gristmill.ir.text import parse_kernel
 from gristmill.ir.verify import verify
 from pass_check import check_valid
 
@@ -68,3 +71,60 @@ def test_swizzled_rows(products: Products, rng: np.random.Generator) -> None:
         assert run(lowered, case.args, (1, 1, 1)).problems == ()
         assert not case.wrong(case.args[2])
         assert (case.args[3] == read).all()
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [k for k in KINDS if k[0] in ("f16", "bf16", "i8") and k[0] == k[1]],
+    ids=lambda k: f"{k[0]}-{k[2]}",
+)
+def test_products_that_follow_each_other_are_one(
+    kinds: tuple[str, str, str, int], rng: np.random.Generator
+) -> None:
+    case = make_product(rng, kinds, ("row", "column"), 64, True)
+    steps = (
+        *standard(support(), fragments=AmdFragments(fragments_amd.MFMA_950)),
+        PairProducts((("f16", 16), ("bf16", 16), ("i8", 32))),
+    )
+    lowered = as_held(apply(case.kernel, steps))
+    verify(lowered)
+    check_valid(lowered)
+    depths = [op.attr("depth") for op in walk(lowered.body) if op.name == "amd_mma"]
+    # Sums in f16 are rounded in between.
+    assert depths == ([16, 16] if kinds[2] == "f16" else [2 * kinds[3]])
+    assert run(lowered, case.args, (1, 1, 1)).problems == ()
+    assert not case.wrong(case.args[-1])
+
+
+PAIR = """kernel k t
+param x: u32 buffer readwrite
+workgroup 64 1 1
+index i32
+subgroup 64
+body(%x.0: buffer<u32,readwrite>) {
+  %1 = const 0.0 : f32
+  %2 = const 0 : u32
+  %3 = vector %1, %1, %1, %1 : f32x4
+  %4 = vector %2, %2 : u32x2
+  %5 = amd_mma %4, %4, %3 {a="f16", b="f16", depth=16, family="mfma"} : f32x4
+  %6 = amd_mma %4, %4, %5 {a="OTHER", b="OTHER", depth=16, family="mfma"} : f32x4
+  %7 = extract %USED {lane=0} : f32
+  %8 = extract %6 {lane=1} : f32
+  %9 = add %7, %8 : f32
+  %10 = bitcast %9 : u32
+  store %0, %2, %10
+  return
+}
+"""
+
+
+@pytest.mark.parametrize(("other", "used", "joined"), [
+    ("f16", "6", True), ("bf16", "6", False), ("f16", "5", False),
+])  # fmt: skip
+def test_what_is_used_in_between_stays_apart(other: str, used: str, joined: bool) -> None:
+    text = PAIR.replace("OTHER", other).replace("USED", used)
+    kernel = parse_kernel(text.replace("index i32\nsubgroup 64", "subgroup 64\nindex i32"))
+    found = PairProducts((("f16", 16), ("bf16", 16)))(kernel)
+    verify(found)
+    depths = [op.attr("depth") for op in walk(found.body) if op.name == "amd_mma"]
+    assert depths == ([32] if joined else [16, 16])
