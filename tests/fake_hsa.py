@@ -91,7 +91,8 @@ class FakeRuntime:
         self.lib = ctypes.CDLL(self.path)
         self.lib.fake_misuse.restype = self.lib.fake_failure.restype = ctypes.c_char_p
         self.lib.fake_count.restype = self.lib.fake_dispatches.restype = ctypes.c_long
-        self.lib.fake_bells.restype = ctypes.c_long
+        self.lib.fake_bells.restype = self.lib.fake_allocations.restype = ctypes.c_long
+        self.lib.fake_allocations.argtypes = [ctypes.c_void_p, ctypes.c_long]
         self.lib.fake_set.argtypes = [ctypes.c_int, ctypes.c_long]
         self.lib.fake_kernels.argtypes = self.lib.fake_failed.argtypes = [ctypes.c_char_p]
         self.lib.fakehsa_set_executor.argtypes = [_EXECUTOR, ctypes.c_char_p]
@@ -129,10 +130,10 @@ class FakeRuntime:
 
     def allocations(self) -> list[tuple[int, int]]:
         """Address and size of all live memory, of GPUs and host."""
-        found, base, size = [], ctypes.c_uint64(), ctypes.c_uint64()
-        while self.lib.fake_allocation(len(found), ctypes.byref(base), ctypes.byref(size)):
-            found.append((base.value, size.value))
-        return found
+        room = self.lib.fake_allocations(None, 0) + 64  # others may allocate meanwhile
+        pairs = (ctypes.c_uint64 * 2 * room)()
+        count = min(room, self.lib.fake_allocations(pairs, room))
+        return [(base, size) for base, size in pairs[:count]]
 
     def live(self) -> dict[str, int]:
         """Objects that exist, by kind."""

@@ -106,10 +106,13 @@ API void fakehsa_set_executor(Executor f, const char *names) { /* a list by ',',
     names = names[n] ? names + n + 1 : NULL;
   }
 }
-API int fake_allocation(int at, uint64_t *base, uint64_t *size) {
+API long fake_allocations(uint64_t (*out)[2], long room) { /* base and size; how many there are */
+  long n = 0;
+  pthread_mutex_lock(&lock);
   for (Memory *m = memories; m; m = m->next)
-    if (!m->freed && !at--) return *base = (uint64_t)m->base, *size = m->size, 1;
-  return 0;
+    if (!m->freed && n++ < room) out[n - 1][0] = (uint64_t)m->base, out[n - 1][1] = m->size;
+  pthread_mutex_unlock(&lock);
+  return n;
 }
 API void fake_reset(void) {
   pthread_mutex_lock(&lock);
