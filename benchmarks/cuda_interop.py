@@ -29,41 +29,58 @@ def check(name: str, good: bool) -> None:
         FAILED.append(name)
 
 
-def with_torch(torch: Any, device: Any, saxpy: runtime.LoadedKernel) -> None:
-    def busy(stream: Any) -> Any:
-        """A tensor of twos that is filled late on a stream."""
-        with torch.cuda.stream(stream):
-            a = torch.ones(4096, 4096, device="cuda")
-            for _ in range(20):
-                a = a @ a * (1 / 4096)
-            return torch.full((COUNT,), 2.0, device="cuda") * a[0, 0]
+def busy(torch: Any, stream: Any) -> Any:
+    """A tensor of twos that is filled late on a stream."""
+    with torch.cuda.stream(stream):
+        a = torch.ones(4096, 4096, device="cuda")
+        for _ in range(20):
+            a = a @ a * (1 / 4096)
+        return torch.full((COUNT,), 2.0, device="cuda") * a[0, 0]
 
-    streams = {"default": torch.cuda.default_stream(), "another": torch.cuda.Stream()}
+
+def with_torch(torch: Any, device: Any, saxpy: runtime.LoadedKernel) -> None:
+    another = torch.cuda.Stream()
+    launches_between(torch, device, saxpy, {"default": torch.cuda.default_stream(), "one": another})
+    given_and_taken(torch, device, saxpy, another)
+    other_ways(torch, device)
+    recorded(torch, device, saxpy)
+
+
+def launches_between(
+    torch: Any, device: Any, saxpy: runtime.LoadedKernel, streams: dict[str, Any]
+) -> None:
+    """Launches that read what a stream of torch computes late, and write what it reads then."""
     for name, stream in streams.items():
         with torch.cuda.stream(stream):
             for _ in range(3):
-                x, y = busy(stream), busy(stream)
+                x, y = busy(torch, stream), busy(torch, stream)
                 device.launch(saxpy, x, y, 3.0)  # waits for the stream by DLPack
                 device.order_before(stream.cuda_stream or 1)
                 total = (y + 0).double().sum().item() / COUNT
                 check(f"torch, {name} stream: launch between torch's work", total == 8)
-    with torch.cuda.stream(streams["another"]):  # DLPack orders after torch's current stream
-        y = busy(streams["another"])
-        held = device.adopt(y)
+
+
+def given_and_taken(torch: Any, device: Any, saxpy: runtime.LoadedKernel, stream: Any) -> None:
+    """A tensor that is adopted, and a buffer that torch takes and lets go of while it reads."""
+    with torch.cuda.stream(stream):  # DLPack orders after torch's current stream
+        held = device.adopt(busy(torch, stream))
     check("torch.adopt: shape and dtype", (held.shape, held.dtype.name) == ((COUNT,), "f32"))
     ours = device.upload(np.full(COUNT, 5, np.float32))
     for _ in range(50):
         device.launch(saxpy, ours, held, 0.0)
     device.launch(saxpy, held, ours, 1.0)  # 2 + 5
-    with torch.cuda.stream(streams["another"]):
+    with torch.cuda.stream(stream):
         view = torch.from_dlpack(ours)
         check("torch.from_dlpack sees launches", bool((view == 7).all()))
-        address = view.data_ptr()
         sums = [view.sum() for _ in range(50)]
     del view, ours
     reused = device.upload(np.zeros(COUNT, np.float32))  # must not be seen by the sums
     check("given memory is not reused early", all(float(s) == 7 * COUNT for s in sums))
-    del reused, address
+    del reused
+
+
+def other_ways(torch: Any, device: Any) -> None:
+    """The older interface, a type of its own, and what is refused."""
     again = torch.as_tensor(device.upload(np.arange(8, dtype=np.float32)), device="cuda")
     check("torch.as_tensor by __cuda_array_interface__", again.tolist() == list(range(8)))
     bf16 = torch.arange(8, device="cuda").to(torch.bfloat16)
@@ -74,9 +91,12 @@ def with_torch(torch: Any, device: Any, saxpy: runtime.LoadedKernel) -> None:
             check("what does not fit is refused", False)
         except runtime.ArgumentError as error:
             print(f"ok     refused: {error}")
-    recording = device.record()
+
+
+def recorded(torch: Any, device: Any, saxpy: runtime.LoadedKernel) -> None:
+    """Tensors that nobody but a recording holds."""
     a = torch.ones(1024, device="cuda")
-    with recording:
+    with device.record() as recording:
         for _ in range(10):
             recording.launch(saxpy, device.adopt(torch.ones(1024, device="cuda")), a, 1.0)
     recording.replay()

@@ -44,6 +44,63 @@ def seconds(torch: Any, run: Callable[[], Any], times: int) -> float:
     return best
 
 
+class Products:
+    """The products of one size and type: two factors, and a place for each side's result."""
+
+    def __init__(self, torch: Any, n: int, dtype: str) -> None:
+        kind = getattr(torch, dtype)
+        self.torch, self.n = torch, n
+        self.repeat = max(5, round(2e14 / (2 * n**3)))
+        self.a, self.b = (torch.randn(n, n, device="cuda", dtype=kind) for _ in range(2))
+        self.ours, self.theirs = (torch.empty(n, n, device="cuda", dtype=kind) for _ in range(2))
+        torch.cuda.synchronize()
+
+    def multiply(self) -> None:
+        """Queue torch's products."""
+        for _ in range(self.repeat):
+            self.torch.matmul(self.a, self.b, out=self.theirs)
+
+    def recorded(self, device: Any, kernel: runtime.LoadedKernel) -> runtime.Recording:
+        """As many products of a kernel."""
+        x, y, z = (device.adopt(t) for t in (self.a, self.b, self.ours))
+        with device.record() as recording:
+            for _ in range(self.repeat):
+                recording.launch(kernel, x, y, z, self.n, self.n, self.n)
+        return recording
+
+    def off(self) -> float:
+        """How far the two results are apart, relative to the largest element."""
+        ours, theirs = self.ours.float(), self.theirs.float()
+        return float(((ours - theirs).abs().max() / theirs.abs().max()).item())
+
+
+def compare(torch: Any, device: Any, kernel: runtime.LoadedKernel, products: Products) -> None:
+    """Check a kernel's products and print both speeds."""
+    stream = torch.cuda.Stream()
+    recording = products.recorded(device, kernel)
+
+    def ours() -> None:
+        device.order_after(stream.cuda_stream)
+        recording.replay()
+        device.order_before(stream.cuda_stream)
+
+    with torch.cuda.stream(stream):
+        ours()
+        products.multiply()
+        torch.cuda.synchronize()
+        off = products.off()
+        flops = 2 * products.n**3 * 1e-12
+        mine = flops / seconds(torch, ours, products.repeat)
+        other = flops / seconds(torch, products.multiply, products.repeat)
+    made = kernel.manifest
+    print(
+        f"{made.kernel:18} {made.specialization:9} {products.n:6} {mine:7.1f} TFLOP/s"
+        f"  torch {other:7.1f}  ratio {mine / other:5.3f}  off {off:.1e}  ({made.target})",
+        flush=True,
+    )
+    recording.close()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bundle", default="artifacts")
@@ -54,48 +111,13 @@ def main() -> int:
 
     bundle = runtime.open_bundle(options.bundle)
     with runtime.open_device(options.device) as device:
-        stream = torch.cuda.Stream()
-        print(
-            f"{device.capabilities.name}, {device.capabilities.driver}, torch {torch.__version__}"
-        )
+        has = device.capabilities
+        print(f"{has.name}, {has.driver}, torch {torch.__version__}")
         for n in map(int, options.sizes.split(",")):
             for name, specialization, dtype in KERNELS:
-                if specialization not in bundle.kernels().get(name, ()):
-                    continue
-                kind = getattr(torch, dtype)
-                a, b = (torch.randn(n, n, device="cuda", dtype=kind) for _ in range(2))
-                c, d = (torch.empty(n, n, device="cuda", dtype=kind) for _ in range(2))
-                torch.cuda.synchronize()
-                kernel = device.load(bundle, name, specialization)
-                x, y, z = (device.adopt(t) for t in (a, b, c))
-                repeat = max(5, round(2e14 / (2 * n**3)))
-                with device.record() as recording:
-                    for _ in range(repeat):
-                        recording.launch(kernel, x, y, z, n, n, n)
-
-                def ours(recording: Any = recording) -> None:
-                    device.order_after(stream.cuda_stream)
-                    recording.replay()
-                    device.order_before(stream.cuda_stream)
-
-                def theirs(a: Any = a, b: Any = b, d: Any = d, repeat: int = repeat) -> None:
-                    for _ in range(repeat):
-                        torch.matmul(a, b, out=d)
-
-                with torch.cuda.stream(stream):
-                    ours()
-                    theirs()
-                    torch.cuda.synchronize()
-                    off = ((c.float() - d.float()).abs().max() / d.float().abs().max()).item()
-                    flops = 2 * n**3 * 1e-12
-                    mine = flops / seconds(torch, ours, repeat)
-                    other = flops / seconds(torch, theirs, repeat)
-                print(
-                    f"{name:18} {specialization:9} {n:6} {mine:7.1f} TFLOP/s  torch {other:7.1f}"
-                    f"  ratio {mine / other:5.3f}  off {off:.1e}  ({kernel.manifest.target})",
-                    flush=True,
-                )
-                recording.close()
+                if specialization in bundle.kernels().get(name, ()):
+                    kernel = device.load(bundle, name, specialization)
+                    compare(torch, device, kernel, Products(torch, n, dtype))
     return 0
 
 

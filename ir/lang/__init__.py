@@ -67,7 +67,8 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"the kernel language has no {name!r}")
 
 
-__all__ = [
+# The names of the table are no literals: type checkers see the ones that are written out.
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Buffers",
     "DType",
     "DeviceFunction",
