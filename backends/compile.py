@@ -6,7 +6,6 @@ state between calls and never writes a file; the build calls it through the work
 
 A backend is a package `backends.<name>` whose module `emit` has
     emit(kernel: Kernel, arch: str, options: Options) -> Emitted
-    digest_inputs() -> tuple[str, ...]     versions of the outside tools as they tell them
     EXTENSIONS                             the features of `ir.extensions` that it knows; none
                                            where there is no such name
     SHARED_BYTES, INVOCATIONS              most workgroup memory and invocations of a workgroup

@@ -97,8 +97,3 @@ def _shared(kernel: Kernel) -> int:
     types = (op.result.type for op in walk(kernel.body) if op.name == "alloc")
     arrays = (t for t in types if isinstance(t, MemType) and t.space is Space.WORKGROUP)
     return sum((t.count or 0) * t.element.bytes for t in arrays)
-
-
-def digest_inputs() -> tuple[str, ...]:
-    """llvmlite and LLVM."""
-    return toolchain.versions()

@@ -96,8 +96,3 @@ def _unplaced(parameters: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int],
     """Parameters without the places of tensor maps: the assembler aligns those in its own bank of
     constants, and the driver copies each parameter to where the cubin has it."""
     return tuple((0 if size == MAP_BYTES else at, size) for at, size in parameters)
-
-
-def digest_inputs() -> tuple[str, ...]:
-    """What the PTX depends on, and the assembler."""
-    return (*ptx.digest_inputs(), assembler.identity())

@@ -25,7 +25,7 @@ from .link import LinkError, link_or_lld
 from .lowering import LoweringError
 from .validate import check_label, validate
 
-__all__ = ["check_label", "digest_inputs", "emit", "find_arch", "prepare", "validate", "write"]
+__all__ = ["check_label", "emit", "find_arch", "prepare", "validate", "write"]
 
 SHARED_BYTES = None  # as the processor has it, and arrays may share bytes
 INVOCATIONS = 1024
@@ -109,8 +109,3 @@ def write(kernel: Kernel, arch: Arch, block: lds.Block | None = None) -> str:
         return write_kernel(kernel, arch, block or lds.place_arrays(kernel))
     except (VerifyError, LoweringError) as error:
         raise CompileError(kernel.name, target, error.message, error.loc) from error
-
-
-def digest_inputs() -> tuple[str, ...]:
-    """llvmlite and LLVM."""
-    return toolchain.versions()

@@ -19,8 +19,3 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     return Emitted(
         print_kernel(kernel).encode(), kernel.name, requires=requires, sites=kernel.sites
     )
-
-
-def digest_inputs() -> tuple[str, ...]:
-    """No outside tool takes part."""
-    return ()

@@ -11,7 +11,7 @@ from typing import Any
 from . import external
 from .machine import LLVM_VERSION, LlvmError, Machine
 
-__all__ = ["LLVM_VERSION", "LlvmError", "Machine", "emit_assembly", "emit_object", "versions"]
+__all__ = ["LLVM_VERSION", "LlvmError", "Machine", "emit_assembly", "emit_object"]
 
 
 def emit_object(ir: str, machine: Machine, route: str = "llvmlite") -> bytes:
@@ -77,14 +77,3 @@ def _target(machine: Machine) -> tuple[Any, Any]:
         codemodel=machine.codemodel,
     )
     return binding, target
-
-
-def versions() -> tuple[str, ...]:
-    """What shapes the output besides the project's own sources."""
-    import llvmlite
-    from llvmlite import binding
-
-    return (
-        f"llvmlite {llvmlite.__version__}",
-        "llvm " + ".".join(map(str, binding.llvm_version_info)),
-    )

@@ -28,7 +28,6 @@ from .validate import check_label, entry_name, validate
 
 __all__ = [
     "check_label",
-    "digest_inputs",
     "emit",
     "entry_name",
     "find_arch",
@@ -136,8 +135,3 @@ def write(kernel: Kernel, arch: Arch, block: shared.Block | None = None) -> str:
         return write_kernel(kernel, arch, block or shared.place_arrays(kernel))
     except (VerifyError, LoweringError) as error:
         raise CompileError(kernel.name, target, error.message, error.loc) from error
-
-
-def digest_inputs() -> tuple[str, ...]:
-    """llvmlite and LLVM."""
-    return toolchain.versions()

@@ -29,9 +29,9 @@ from .opcodes import Cap, Mode
 from .opcodes import Op as S
 from .subgroup import METHODS, Subgroups
 from .usage import ID_OPS, id_key, scan
-from .validate import InvalidModuleError, check, instruction_offsets, validator_version
+from .validate import InvalidModuleError, check, instruction_offsets
 
-__all__ = ["digest_inputs", "emit", "validate"]
+__all__ = ["emit", "validate"]
 
 SHARED_BYTES = 64 << 10  # what the largest Vulkan devices have; many have 32 KiB
 INVOCATIONS = 1024
@@ -73,11 +73,6 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
         raise CompileError(kernel.name, f"spirv-{arch}", odd[1], odd[0].loc)
     with _uncollected():
         return emit_lowered(prepare(kernel, options), base, native, arch)
-
-
-def digest_inputs() -> tuple[str, ...]:
-    """The validator's version; it decides which modules pass."""
-    return (validator_version(),)
 
 
 def validate(

@@ -108,15 +108,6 @@ def program() -> str:
 
 
 @functools.cache
-def validator_version() -> str:
-    """The version of SPIRV-Tools, e.g. `SPIRV-Tools v2025.5 ...`."""
-    lib = library()
-    if lib is not None:
-        return str(lib.spvSoftwareVersionDetailsString().decode())
-    run = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True)
-    return run.stdout.splitlines()[0]
-
-
 def check(blob: bytes, arch: str) -> None:
     """Raise InvalidModuleError unless the module is valid for `arch`, e.g. vulkan1.1."""
     if library() is not None:

@@ -12,7 +12,7 @@ from elementwise import one_op
 from gristmill.backends.compile import CompileError, Options, compile_kernel
 from gristmill.backends.spirv import emit as emission
 from gristmill.backends.spirv import validate as validation
-from gristmill.backends.spirv.emit import digest_inputs, emit, validate
+from gristmill.backends.spirv.emit import emit, validate
 from gristmill.backends.spirv.emitter import Emitter
 from gristmill.backends.spirv.opcodes import Op as S
 from gristmill.backends.steps import compile_step, source_error
@@ -309,7 +309,6 @@ def test_library_and_program_agree() -> None:
         validation._check_by_program(blob[:-4], "vulkan1.1")
     with pytest.raises(validation.InvalidModuleError):
         validation.check(blob[:-4], "vulkan1.1")
-    assert digest_inputs()[0].startswith("SPIRV-Tools")
 
 
 def test_a_missing_validator_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
