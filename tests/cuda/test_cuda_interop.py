@@ -353,11 +353,13 @@ def test_what_cannot_be_given_is_a_buffer_error(device: runtime.Device) -> None:
         with pytest.raises(BufferError):
             other.__dlpack__()
         assert not hasattr(other, "__cuda_array_interface__")
-    bf16 = device.allocate(4, "bf16")
-    assert not hasattr(bf16, "__cuda_array_interface__")
-    taken = dlpack.take(bf16.__dlpack__(), "here")
-    assert taken.dtype.name == "bf16"
-    taken.let_go()
+    for name, code in (("bf16", (4, 16)), ("f8e4m3", (10, 8)), ("f8e5m2", (12, 8))):
+        buffer = device.allocate(4, name)  # numpy has no such type, DLPack does
+        assert not hasattr(buffer, "__cuda_array_interface__")
+        assert dlpack.dtype_code(buffer.dtype) == code
+        taken = dlpack.take(buffer.__dlpack__(), "here")
+        assert taken.dtype.name == name
+        taken.let_go()
 
 
 def test_a_used_capsule_is_refused(device: runtime.Device) -> None:
