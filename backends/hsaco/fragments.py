@@ -10,6 +10,7 @@ from ...ir.passes.fragments_amd import AmdFragments, Products, multiplies
 from ...ir.passes.fragments_pairs import PairProducts
 from .arch import Arch
 from .lowering import Lowering
+from .words import gather, spread
 
 _GFX9: dict[str, Products] = {
     "gfx908": fragments_amd.MFMA_908,
@@ -51,8 +52,8 @@ def emit_mma(x: Lowering, op: Op) -> None:
     a, b, depth = str(op.attr("a")), str(op.attr("b")), op.attr("depth")
     left, right, total = (x.parts(v) for v in op.operands)
     kind, short = x.type_of(op.result).text, element_of(op.result.type).name
-    spread = family == "wmma11" and short == "f16"  # a sum in the low half of each word
-    if spread:
+    spaced = family == "wmma11" and short == "f16"  # a sum in the low half of each word
+    if spaced:
         total = [part for one in total for part in (one, "poison")]
     stored = f"<{len(total)} x {kind}>"
     group = f"<{len(total)} x {_LLVM[short]}>"
@@ -71,14 +72,13 @@ def emit_mma(x: Lowering, op: Op) -> None:
             signs = [("i1", "true" if t == "i8" else "false") for t in (a, b)]
             sides = [signs[0], sides[0], signs[1], sides[1]]
         name = f"wmma.{short}.16x16x{depth}.{what}.{_mangled(group)}.{_mangled(wanted)}"
-    whole = _vector(x, stored, kind, total)
+    whole = gather(x, kind, total)
     if stored != group:
         whole = f.value(f"bitcast {stored} {whole} to {group}")
     done = f.call(f"llvm.amdgcn.{name}", group, *sides, (group, whole), *tail)
     if stored != group:
         done = f.value(f"bitcast {group} {done} to {stored}")
-    found = range(0, len(total), 2 if spread else 1)
-    x.set(op.result, [f.value(f"extractelement {stored} {done}, i32 {n}") for n in found])
+    x.set(op.result, spread(x, stored, done, len(total), 2 if spaced else 1))
 
 
 def _mfma(a: str, b: str, depth: object) -> str:
@@ -116,15 +116,8 @@ def _mangled(t: str) -> str:
 def _word(x: Lowering, words: list[str], t: str) -> str:
     """Words as one value of this type."""
     group = "i32" if len(words) == 1 else f"<{len(words)} x i32>"
-    whole = words[0] if len(words) == 1 else _vector(x, group, "i32", words)
+    whole = gather(x, "i32", words)
     return whole if t == group else x.f.value(f"bitcast {group} {whole} to {t}")
-
-
-def _vector(x: Lowering, group: str, kind: str, parts: list[str]) -> str:
-    whole = "poison"
-    for n, part in enumerate(parts):
-        whole = x.f.value(f"insertelement {group} {whole}, {kind} {part}, i32 {n}")
-    return whole
 
 
 INTRINSICS = {

@@ -6,7 +6,7 @@ from ...ir.core import Kernel, Op
 from ..llvm.text import Function
 from ..llvm.types import Ty
 from ..simt.grid import emit_grid_barrier
-from . import fast, fragments, lanes, sync
+from . import fast, fragments, lanes, sync, words
 from .arch import Arch
 from .lowering import Lowering
 
@@ -36,6 +36,8 @@ class HsacoLowering(Lowering):
     def special(self, op: Op) -> bool:
         if fast.takes(self, op):
             fast.emit(self, op)
+        elif words.reshapes(op):
+            words.emit(self, op)
         elif op.name in fragments.EMIT:
             fragments.EMIT[op.name](self, op)
         elif op.name == "grid_barrier":

@@ -78,11 +78,15 @@ def sum_of(c: str) -> str:
     return "f32" if c == "f16" else c
 
 
-def matrix_code(blob: bytes) -> set[str]:
-    """The mnemonics of matrix instructions."""
+def disassembly(blob: bytes) -> str:
     command = [llvm_tool("llvm-objdump") or "llvm-objdump", "-d", "--no-show-raw-insn", "-"]
     done = subprocess.run(command, input=blob, capture_output=True, check=True, timeout=60)
-    return {m.removesuffix("_e64") for m in re.findall(r"v_(?:wmma|mfma)\S*", done.stdout.decode())}
+    return done.stdout.decode()
+
+
+def matrix_code(blob: bytes) -> set[str]:
+    """The mnemonics of matrix instructions."""
+    return set(re.findall(r"v_(?:wmma|mfma)\S*", disassembly(blob)))
 
 
 @pytest.mark.parametrize("arch", PROCESSORS)
@@ -149,6 +153,17 @@ def test_waves_of_64_and_products_of_f32_are_plain_code(
         run.run(case.args, (1, 1, 1), rng)
         assert not case.wrong(case.args[-1])
         assert not matrix_code(compiled(case.kernel, arch)[0])
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
+def test_halves_are_loaded_where_they_belong(
+    arch: str, rng: np.random.Generator, require: Callable[..., None]
+) -> None:
+    require("llvm-objdump")
+    case = make_product(rng, KINDS[0], ("row", "row"), 32, True)
+    text = disassembly(compiled(case.kernel, arch)[0])
+    found = re.findall(r"ds_load_u16\w*", text)
+    assert found.count("ds_load_u16_d16_hi") == len(found) // 2 > 0
 
 
 def small(rng: np.random.Generator, size: int) -> Product:
