@@ -8,6 +8,7 @@ unless --no-refusals, refused are good; a check that ran nothing fails.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import difflib
 import json
@@ -53,19 +54,9 @@ def check(arguments: argparse.Namespace) -> int:
     bundle = runtime.open_bundle(arguments.bundle)
     wanted = select(bundle, arguments.kernel)
     seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
-    results = []
-    with runtime.open_device(arguments.device) as device:
-        if device.capabilities.device == "null":
-            raise CommandError("the null device computes nothing: there is nothing to check")
-        has = device.capabilities
-        head = f"{has.device}: {has.name}"
-        live = not arguments.json and sys.stderr.isatty()
-        for kernel, specialization in wanted:
-            if live:
-                print(f"\r\x1b[K{kernel} {specialization}", end="", file=sys.stderr, flush=True)
-            results.append(check_one(device, bundle, kernel, specialization, seed))
-        if live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    live = not arguments.json and sys.stderr.isatty()
+    has, results = check_each(arguments.device, bundle, wanted, seed, live)
+    head = f"{has.device}: {has.name}"
     good = {"ok"} if arguments.no_refusals else {"ok", "refused"}
     passed = all(r.status in good for r in results) and any(r.status == "ok" for r in results)
     if arguments.json:
@@ -75,6 +66,39 @@ def check(arguments: argparse.Namespace) -> int:
         print(_text(results))
         print(_closing(results, seed))
     return 0 if passed else CHECK_FAILED
+
+
+def check_each(
+    spec: str, bundle: runtime.Bundle, wanted: list[tuple[str, str]], seed: int, live: bool
+) -> tuple[Capabilities, list[Result]]:
+    """Check specializations on a device, which is opened again where one has poisoned it, as long
+    as that can be done. live: say on standard error which one it is at."""
+    device, results = runtime.open_device(spec), []
+    has = device.capabilities
+    try:
+        if has.device == "null":
+            raise CommandError("the null device computes nothing: there is nothing to check")
+        for kernel, specialization in wanted:
+            if live:
+                print(f"\r\x1b[K{kernel} {specialization}", end="", file=sys.stderr, flush=True)
+            results.append(check_one(device, bundle, kernel, specialization, seed))
+            if results[-1].status == "failed" and not _usable(device):
+                with contextlib.suppress(runtime.GristmillError):  # the next results tell
+                    device = runtime.open_device(spec)
+    finally:
+        if live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        device.close()
+    return has, results
+
+
+def _usable(device: runtime.Device) -> bool:
+    try:
+        device.memory()
+    except runtime.Poisoned:
+        device.close()
+        return False
+    return True
 
 
 def select(bundle: runtime.Bundle, names: Iterable[str]) -> list[tuple[str, str]]:
