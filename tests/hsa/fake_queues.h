@@ -104,7 +104,8 @@ API Status hsa_queue_create(Handle agent, uint32_t size, uint32_t type, void (*f
   if (!size || size & (size - 1) || size > option(RING) || gpu_of(agent) < 0) return ARGUMENT;
   Queue *q = calloc(1, sizeof *q);
   Signal *bell = calloc(1, sizeof *bell);
-  q->type = type, q->features = 1, q->size = size, q->agent = agent, q->rung = -1;
+  q->type = type, q->features = 1, q->size = size, q->agent = agent;
+  q->read = q->write = 3 * (uint64_t)size / 2, q->rung = (int64_t)q->read - 1; /* as it may be */
   q->failed = failed, q->data = data, q->doorbell = (Handle)bell, bell->bell = q;
   q->base = aligned_alloc(64, 64ul * size);
   for (uint32_t i = 0; i < size; i++) q->base[i].header = 1;
@@ -132,6 +133,7 @@ API Status hsa_queue_destroy(Queue *q) {
   return OK;
 }
 API uint64_t hsa_queue_load_read_index_scacquire(const Queue *q) { return __atomic_load_n(&q->read, __ATOMIC_ACQUIRE); }
+API uint64_t hsa_queue_load_write_index_relaxed(const Queue *q) { return __atomic_load_n(&q->write, __ATOMIC_RELAXED); }
 API uint64_t hsa_queue_add_write_index_screlease(Queue *q, uint64_t n) {
   uint64_t at = __atomic_fetch_add(&q->write, n, __ATOMIC_ACQ_REL);
   if (at + n - __atomic_load_n(&q->read, __ATOMIC_ACQUIRE) > q->size) note("the ring of %u packets overflows", q->size);

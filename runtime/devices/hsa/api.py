@@ -81,6 +81,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "hsa_queue_create": (_U32, [_H, _U32, _U32, QUEUE_ERROR, _P, _U32, _U32, _P]),
     "hsa_queue_destroy": (_U32, [_P]),
     "hsa_queue_load_read_index_scacquire": (_U64, [_P]),
+    "hsa_queue_load_write_index_relaxed": (_U64, [_P]),
     "hsa_queue_add_write_index_screlease": (_U64, [_P, _U64]),
     "hsa_code_object_reader_create_from_memory": (_U32, [_P, _SIZE, _P]),
     "hsa_code_object_reader_destroy": (_U32, [_H]),

@@ -59,7 +59,9 @@ class Queue:
         self._add = api.fn["hsa_queue_add_write_index_screlease"]
         self._ring = api.fn["hsa_signal_store_screlease"]
         self._scratch = ctypes.create_string_buffer(INVALID.to_bytes(4, "little"), BYTES)
-        self._written = self._read = self._counted = 0
+        self._written = api.fn["hsa_queue_load_write_index_relaxed"](self.handle)
+        self._read = self._read_index(self.handle)
+        self._counted = 0
         self._open = False  # a block is being published
         self._trailing = False  # packets lie behind the last one that counts
         self._copy: Moment | None = None  # that no packet follows yet
