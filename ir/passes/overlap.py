@@ -2,18 +2,21 @@
 
 An array is in use from the first op of the body that touches it to the last. Two arrays may share
 bytes where a barrier of the body itself stands between their uses, so that all invocations are done
-with one before any begins with the other. What happens inside a loop or branch counts as one step.
-An asynchronous copy is under way until the last wait.
+with one before any begins with the other. What happens inside a loop or branch counts as one step;
+but two arrays that one loop alone uses may share them within its turns, as `_apart_in` says. An
+asynchronous copy is under way until the last wait.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..core import Kernel, Op, walk
+from ..core import Kernel, Op, Region, walk
 from ..dtypes import MemType, Space, Type, u64
 from ..ops.nv import ATOM_BYTES, MBARRIER_OPS
 from .effects import op_names
+from .whole_writes import WholeWrites, leaves_early
 
 ALIGN = 16  # of every array: what the widest access needs
 _WORTH = 1 << 10  # bytes below which sharing changes nothing
@@ -51,8 +54,7 @@ def place_arrays(kernel: Kernel) -> Block:
     total = end
     # What is under way between mbarriers is not seen here.
     if len(ops) > 1 and not MBARRIER_OPS.intersection(op_names(kernel)):
-        phases = _phases(kernel, ops)
-        packed = _packed(sizes, phases)
+        packed = _packed(sizes, Uses(kernel, ops))
         tight = max(at + size for at, size in zip(packed, sizes, strict=True))
         if total - tight >= _WORTH:
             return Block(tuple(map(Array, ops, sizes, packed)), tight, True)
@@ -85,41 +87,88 @@ def _aligned(n: int) -> int:
     return -(-n // ALIGN) * ALIGN
 
 
-def _phases(kernel: Kernel, ops: list[Op]) -> list[tuple[int, int]]:
-    """The first and last stretch between barriers in which each array is in use."""
-    numbers = {op.results[0].id: n for n, op in enumerate(ops)}
-    found: list[tuple[int, int]] = [(1, 0)] * len(ops)  # (1, 0): never
-    copied: set[int] = set()
-    phase = last_wait = 0
-    for op in kernel.body.ops:
-        if op.name == "barrier":
-            phase += 1
-        inner = (op, *(o for region in op.regions for o in walk(region)))
-        for each in inner:
-            for v in each.operands:
-                n = numbers.get(v.id)
-                if n is not None:
-                    low, high = found[n]
-                    found[n] = (phase if low > high else low, phase)
-                    if each.name == "copy_async":
-                        copied.add(n)
-            if each.name == "copy_wait":
-                last_wait = phase
-    for n in copied:
-        low, high = found[n]
-        found[n] = low, max(high, last_wait)
-    return found
+class Uses:
+    """In which stretches between barriers each array is in use."""
+
+    def __init__(self, kernel: Kernel, ops: list[Op]) -> None:
+        self._arrays = [op.results[0].id for op in ops]
+        self._body, self._whole = kernel.body, WholeWrites(kernel)
+        self._touched: dict[int, frozenset[int]] = {}  # by the op's identity
+        self._copied: set[int] = set()
+        last_wait = 0
+        for phase, op in _phases(kernel.body):
+            for each in (op, *_inside(op)):
+                if each.name == "copy_async":
+                    self._copied.update(v.id for v in each.operands)
+                elif each.name == "copy_wait":
+                    last_wait = phase
+        self._spans = [self._span(kernel.body, array) for array in self._arrays]
+        for n, array in enumerate(self._arrays):
+            if array in self._copied:
+                low, high = self._spans[n]
+                self._spans[n] = low, max(high, last_wait)
+
+    def together(self, n: int, k: int) -> bool:
+        """Whether two arrays may be in use at once."""
+        one, two = self._spans[n], self._spans[k]
+        if not (one[0] <= two[1] and two[0] <= one[1]):
+            return False
+        a, b = self._arrays[n], self._arrays[k]
+        return bool(self._copied & {a, b}) or not self._apart_in_a_loop(self._body, a, b)
+
+    def _apart_in_a_loop(self, region: Region, a: int, b: int) -> bool:
+        users = [op for op in region.ops if self._touches(op) & {a, b}]
+        if len(users) != 1 or users[0].name != "for":
+            return False
+        turn = users[0].regions[0]
+        return self._apart_in(turn, a, b) or self._apart_in_a_loop(turn, a, b)
+
+    def _apart_in(self, turn: Region, a: int, b: int) -> bool:
+        """Whether two arrays share nothing within the turns of a loop: a barrier stands between
+        the uses of one and of the other, also from the end of a turn to the next, and each turn
+        writes both whole before it reads them, so that neither is needed by the next."""
+        one, two = sorted((self._span(turn, a), self._span(turn, b)))
+        if one[0] > one[1] or two[0] > two[1] or one[1] >= two[0] or leaves_early(turn):
+            return False
+        barriers = sum(op.name == "barrier" for op in turn.ops)
+        if barriers - two[1] + one[0] < 1:
+            return False
+        return self._whole.in_turn(a, turn) and self._whole.in_turn(b, turn)
+
+    def _span(self, region: Region, array: int) -> tuple[int, int]:
+        """The first and last stretch between a region's barriers that uses an array; (1, 0): none
+        does."""
+        used = [phase for phase, op in _phases(region) if array in self._touches(op)]
+        return (used[0], used[-1]) if used else (1, 0)
+
+    def _touches(self, op: Op) -> frozenset[int]:
+        """The values that an op and what is inside it take."""
+        found = self._touched.get(id(op))
+        if found is None:
+            found = frozenset(v.id for o in (op, *_inside(op)) for v in o.operands)
+            found = self._touched[id(op)] = found.intersection(self._arrays)
+        return found
 
 
-def _packed(sizes: list[int], phases: list[tuple[int, int]]) -> list[int]:
+def _phases(region: Region) -> Iterator[tuple[int, Op]]:
+    """The ops of a region, each with the barriers of the region up to it."""
+    phase = 0
+    for op in region.ops:
+        phase += op.name == "barrier"
+        yield phase, op
+
+
+def _inside(op: Op) -> Iterator[Op]:
+    for region in op.regions:
+        yield from walk(region)
+
+
+def _packed(sizes: list[int], uses: Uses) -> list[int]:
     """Each array at the lowest place that no array in use at the same time takes."""
     places: list[int] = []
     for n, size in enumerate(sizes):
-        low, high = phases[n]
         others = [
-            (places[k], _aligned(places[k] + sizes[k]))
-            for k in range(n)
-            if low <= phases[k][1] and phases[k][0] <= high
+            (places[k], _aligned(places[k] + sizes[k])) for k in range(n) if uses.together(n, k)
         ]
         at = 0
         for start, end in sorted(others):

@@ -8,6 +8,7 @@ import pytest
 from gristmill.backends.compile import Options
 from gristmill.backends.ptx import shared
 from gristmill.backends.ptx.emit import emit
+from gristmill.ir import interp
 from gristmill.ir.core import Kernel
 from gristmill.ir.lang import *
 from ptx_model.host import Model
@@ -83,3 +84,40 @@ def test_bytes_in_the_manifest() -> None:
         assert manifest.shared_bytes == bytes_
         assert manifest.facts["dynamic_shared_bytes"] == bytes_
         assert ".extern .shared" in text
+
+
+@kernel(workgroup=lambda: (SIZE, 1, 1), grid=lambda: (2, 1, 1))
+def rounds(x: Read[f32], y: Write[f32], turns: i32, *, COUNT: int = 12):
+    """Every turn goes through two arrays of its own."""
+    i = local_id(0)
+    at = group_id(0) * SIZE + i
+    first = workgroup_array(f32, (COUNT, SIZE))
+    second = workgroup_array(f32, (COUNT, SIZE))
+    total = x[at]
+    for turn in range(turns):
+        for n in range(COUNT):
+            first[n, i] = total + f32(n * turn)
+        barrier()
+        total = first[COUNT - 1, SIZE - 1 - i] * 0.5
+        barrier()
+        for n in range(COUNT):
+            second[n, i] = total - f32(n)
+        barrier()
+        total = second[COUNT // 2, i ^ 3]
+        barrier()
+    y[at] = total
+
+
+def test_arrays_of_the_turns_of_a_loop_share_bytes_and_results_stay(
+    rng: np.random.Generator,
+) -> None:
+    traced = rounds.trace("test")
+    _, manifest = compiled(traced)
+    assert manifest.shared_bytes == 12 * 4 * SIZE
+    x = rng.integers(0, 8, 2 * SIZE).astype(np.float32)
+    wanted, y = np.zeros_like(x), np.zeros_like(x)
+    assert not interp.run(traced, [x, wanted, 5], (2, 1, 1)).problems
+    model = Model(traced)
+    for _ in range(3):  # orders of threads
+        model.run([x, y, 5], (2, 1, 1), seed=int(rng.integers(1 << 30)))
+        assert (y == wanted).all()
