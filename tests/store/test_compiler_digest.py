@@ -21,6 +21,8 @@ ENTRIES = {
     "cpu": ("backends/steps.py", "backends/cpu/emit.py", "backends/cpu/replay.py"),
     "ptx": ("backends/steps.py", "backends/ptx/emit.py"),
     "cubin": ("backends/steps.py", "backends/cubin/emit.py"),
+    "hsaco": ("backends/steps.py", "backends/hsaco/emit.py"),
+    "hsaco": ("backends/steps.py", "backends/hsaco/emit.py"),
 }
 
 
