@@ -1,4 +1,4 @@
-"""Private memory through the scratch buffer resource, as gfx906, gfx908 and gfx90a have it.
+"""Private memory through the scratch buffer resource, as gfx906 to gfx90a and gfx10 have it.
 
 Only the resource that a dispatch sets up is known. It is swizzled: vector address and instruction
 offset count the bytes of a lane, the scalar offset (a frame) counts those of all lanes of the wave.
@@ -74,6 +74,6 @@ _LOADS = "ubyte sbyte ushort sshort dword dwordx2 dwordx3 dwordx4".split()  # no
 _LOADS += ["ubyte_d16", "sbyte_d16", "short_d16", "ubyte_d16_hi", "sbyte_d16_hi", "short_d16_hi"]
 _STORES = "byte short dword dwordx2 dwordx3 dwordx4 byte_d16_hi short_d16_hi".split()  # noqa: SIM905
 for _width in _LOADS:
-    register(f"buffer_load_{_width}", access, ("offset", "offen", *CACHE), (9,))
+    register(f"buffer_load_{_width}", access, ("offset", "offen", *CACHE), (9, 10))
 for _width in _STORES:
-    register(f"buffer_store_{_width}", access, ("offset", "offen", *CACHE), (9,))
+    register(f"buffer_store_{_width}", access, ("offset", "offen", *CACHE), (9, 10))

@@ -19,6 +19,7 @@ from .exact import fma
 from .operands import F16, F32, F64, OUTPUT_MODIFIERS, Kind, mask_target, source, target
 from .registry import Build, Step, register
 from .state import Arch, Machine
+from .valu import clears_upper
 
 Array = np.ndarray[Any, Any]
 
@@ -160,8 +161,7 @@ def _vanishes(d: Array, n: Array) -> Array:
 def _fixup(kind: Kind) -> Build:
     def build(i: Instruction, arch: Arch) -> Step:
         reads = [source(i, k, kind) for k in (1, 2, 3)]
-        zero = arch.generation == 9 and kind is F16 and "op_sel" not in i.modifiers
-        write = target(i, kind, zero)
+        write = target(i, kind, clears_upper(i, arch, kind))
 
         def step(m: Machine) -> None:
             q, d, n = (np.ascontiguousarray(v) for v in np.broadcast_arrays(*(r(m) for r in reads)))

@@ -1,7 +1,5 @@
 """Vector arithmetic that only gfx9 has: multiply-add in two roundings, forms that clear the upper
 half, packed minima of gfx950.
-
-v_mad_f32 and its kin take and give no denormals, whatever MODE says.
 """
 
 from __future__ import annotations
@@ -9,17 +7,11 @@ from __future__ import annotations
 from . import packed16
 from .decode import Instruction
 from .exact import fma
-from .operands import B16, B32, F16, F32, I16, OUTPUT_MODIFIERS, U16, Kind, flush, source, target
+from .operands import B16, B32, F16, F32, I16, OUTPUT_MODIFIERS, U16, Kind, source, target
 from .registry import Build, Step, register
-from .state import Arch, Array, Machine
-from .valu_float import TERNARY
-
-
-def multiply_add(x: Array, y: Array, z: Array) -> Array:
-    """Rounded after the product and after the sum; f32 without denormals."""
-    if x.dtype.kind == "f" and x.dtype.itemsize == 4:
-        return flush(flush(flush(x) * flush(y)) + flush(z))
-    return x * y + z
+from .state import Arch, Machine
+from .valu import clears_upper
+from .valu_float import TERNARY, multiply_add
 
 
 def _three(kind: Kind, f: object, accumulates: bool = False) -> Build:
@@ -29,7 +21,7 @@ def _three(kind: Kind, f: object, accumulates: bool = False) -> Build:
         if len(i.operands) != (3 if accumulates else 4):
             raise i.unknown(f"{len(i.operands)} operands")
         reads = [source(i, k, kind) for k in ((1, 2, 0) if accumulates else (1, 2, 3))]
-        write = target(i, kind, kind.bits == 16 and "op_sel" not in i.modifiers)
+        write = target(i, kind, clears_upper(i, arch, kind))
 
         def step(m: Machine) -> None:
             write(m, f(*(read(m) for read in reads)))  # type: ignore[operator]

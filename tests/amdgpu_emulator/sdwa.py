@@ -1,4 +1,4 @@
-"""SDWA forms of gfx9: sources are bytes or words of registers, the result goes into a part of one.
+"""SDWA forms of gfx9 and gfx10: sources are parts of registers, the result goes into a part of one.
 
 Fields as in AMD's "Vega instruction set architecture", section on sub-dword addressing.
 """
@@ -60,7 +60,7 @@ def insert(result: Array, old: Array, shift: int, bits: int, unused: str) -> Arr
 
 @form("sdwa", modifiers=MODIFIERS)
 def sdwa(i: Instruction, arch: Arch, build: Build) -> Step:
-    if arch.generation != 9:
+    if arch.generation > 10:
         raise i.unknown(f"SDWA on gfx{arch.generation}")
     if i.mnemonic.startswith("v_cmpx"):
         raise i.unknown("SDWA of a compare into EXEC")

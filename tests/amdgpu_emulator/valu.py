@@ -16,20 +16,24 @@ Array = np.ndarray[Any, Any]
 Function = Callable[..., Array]
 
 
-def elementwise(
-    result: Kind, sources: tuple[Kind, ...], f: Function, keeps_upper: bool = False
-) -> Build:
-    """A builder for `f(*sources) -> result`; arrays broadcast to [count, lanes].
+# Instructions new with gfx9, which leave the upper half; its others of 16 bits clear it.
+KEEPS_UPPER = frozenset(("v_mad_f16", "v_mad_u16", "v_mad_i16", "v_fma_f16", "v_div_fixup_f16"))
 
-    On gfx9 a 16-bit result clears the upper half of its register (`keeps_upper`: not this one).
-    """
+
+def clears_upper(i: Instruction, arch: Arch, result: Kind) -> bool:
+    """Whether a result of 16 bits clears the upper half of its register."""
+    old = arch.generation == 9 and i.mnemonic not in KEEPS_UPPER
+    return result.bits == 16 and old and "op_sel" not in i.modifiers
+
+
+def elementwise(result: Kind, sources: tuple[Kind, ...], f: Function) -> Build:
+    """A builder for `f(*sources) -> result`; arrays broadcast to [count, lanes]."""
 
     def build(i: Instruction, arch: Arch) -> Step:
         if len(i.operands) != 1 + len(sources):
             raise i.unknown(f"{len(i.operands)} operands, expected {1 + len(sources)}")
         reads = tuple(source(i, k + 1, kind) for k, kind in enumerate(sources))
-        zero = result.bits == 16 and arch.generation == 9 and not keeps_upper
-        write = target(i, result, zero and "op_sel" not in i.modifiers)
+        write = target(i, result, clears_upper(i, arch, result))
         return _step(f, reads, write)
 
     return build
@@ -59,7 +63,6 @@ def vector(
     signature: str,
     f: Function,
     generations: Iterable[int] = (),
-    keeps_upper: bool = False,
 ) -> None:
     """Register `"v_add_f32"` (or several, separated by blanks), `"F32 F32 F32"` (result first)."""
     result, *sources = kinds(signature)
@@ -69,7 +72,7 @@ def vector(
     for mnemonic in mnemonics.split():
         register(
             mnemonic,
-            elementwise(result, tuple(sources), f, keeps_upper),
+            elementwise(result, tuple(sources), f),
             allowed,
             generations or (9, 10, 11, 12),
         )

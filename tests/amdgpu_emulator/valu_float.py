@@ -13,7 +13,7 @@ from .exact import fma
 from .operands import F16, F32, F64, OUTPUT_MODIFIERS, Kind, flush, source, target
 from .registry import Build, Step, register
 from .state import Arch
-from .valu import vector
+from .valu import clears_upper, vector
 
 Array = np.ndarray[Any, Any]
 
@@ -75,6 +75,14 @@ def legacy_multiply(x: Array, y: Array) -> Array:
     return np.where((x == 0) | (y == 0), x.dtype.type(0), x * y)
 
 
+def multiply_add(x: Array, y: Array, z: Array) -> Array:
+    """Rounded after the product and after the sum; v_mad_f32 and its kin have no denormals,
+    whatever MODE says."""
+    if x.dtype.kind == "f" and x.dtype.itemsize == 4:
+        return flush(flush(flush(x) * flush(y)) + flush(z))
+    return x * y + z
+
+
 BINARY: dict[str, Callable[..., Array]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
@@ -97,7 +105,7 @@ UNARY: dict[str, Callable[..., Array]] = {
 }
 TERNARY: dict[str, Callable[..., Array]] = {
     "fma": fma,
-    "mad": lambda x, y, z: x * y + z,
+    "mad": multiply_add,
     "min3": lambda x, y, z: minimum_number(minimum_number(x, y), z),
     "max3": lambda x, y, z: maximum_number(maximum_number(x, y), z),
     "min3_num": lambda x, y, z: minimum_number(minimum_number(x, y), z),
@@ -136,7 +144,7 @@ vector("v_frexp_exp_i16_f16", "I16 F16", lambda x: frexp_exponent(x).astype(np.i
 def _accumulate(kind: Kind) -> Build:
     def build(i: Instruction, arch: Arch) -> Step:
         x, y, z = source(i, 1, kind), source(i, 2, kind), source(i, 0, kind)
-        write = target(i, kind, arch.generation == 9 and kind is F16)
+        write = target(i, kind, clears_upper(i, arch, kind))
         return lambda m: write(m, fma(x(m), y(m), z(m)))
 
     return build
@@ -155,7 +163,7 @@ def _mac(kind: Kind) -> Build:
 
     def build(i: Instruction, arch: Arch) -> Step:
         x, y, z, write = source(i, 1, kind), source(i, 2, kind), source(i, 0, kind), target(i, kind)
-        return lambda m: write(m, x(m) * y(m) + z(m))
+        return lambda m: write(m, multiply_add(x(m), y(m), z(m)))
 
     return build
 
@@ -190,8 +198,7 @@ def _approximation(name: str, kind: Kind) -> Build:
 
     def build(i: Instruction, arch: Arch) -> Step:
         x = source(i, 1, kind)
-        zero = arch.generation == 9 and kind is F16 and "op_sel" not in i.modifiers
-        write = target(i, kind, zero)
+        write = target(i, kind, clears_upper(i, arch, kind))
         return lambda m: write(m, f(np.ascontiguousarray(x(m)), m.salt))
 
     return build
