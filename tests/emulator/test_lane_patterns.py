@@ -114,6 +114,8 @@ def test_permutes_through_lds() -> None:
     got = lanes.forward(value, to_lane_nine, active)
     assert got[0, 9] == 263
     assert np.count_nonzero(got) == 1
+    active[0, 62:] = False
+    assert lanes.forward(value, to_lane_nine, active)[0, 9] == 261
 
 
 SWIZZLES = {
