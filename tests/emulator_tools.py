@@ -126,6 +126,7 @@ def launch(
     arguments: Sequence[Array | np.generic],
     rng: np.random.Generator,
     dynamic_lds: int = 0,
+    read_only: Sequence[int] = (),
 ) -> Stats:
     """Run a kernel; arrays go as pointers, numpy scalars by value at their natural alignment."""
     memory = Memory()
@@ -133,7 +134,8 @@ def launch(
     for position, argument in enumerate(arguments):
         if isinstance(argument, np.ndarray):
             assert argument.flags.c_contiguous
-            memory.add(argument.ctypes.data, argument.nbytes, f"argument {position}")
+            writable = position not in read_only
+            memory.add(argument.ctypes.data, argument.nbytes, f"argument {position}", writable)
             argument = np.uint64(argument.ctypes.data)
         block += bytes(-len(block) % argument.nbytes) + argument.tobytes()
     kernarg = np.frombuffer(bytes(block + bytes(-len(block) % 8)), np.uint8).copy()

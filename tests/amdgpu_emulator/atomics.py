@@ -129,9 +129,9 @@ def perform(
     if operation.at is not None and not returns:
         _at(operation.at, view, index, data[0])
         return None
-    if operation.at is np.add and view.dtype.kind == "u":
-        return _sum_in_turn(view, index, data[0])
-    return _ordered(view, index, operation, data)
+    summed = operation.at is np.add and view.dtype.kind == "u"
+    old = _sum_in_turn(view, index, data[0]) if summed else _ordered(view, index, operation, data)
+    return old if returns else None
 
 
 def _integer(bits: int) -> dict[str, Operation]:

@@ -25,7 +25,7 @@ Triple = tuple[int, int, int]
 # Lanes of all waves of a block: wide enough that numpy's cost per call is small against its work,
 # narrow enough that registers stay in the cache.
 BLOCK_LANES = 32768
-LIMIT = 50_000_000  # steps of a block
+LIMIT = 10_000_000  # steps of a block
 SCRATCH_LIMIT = 1 << 30
 
 

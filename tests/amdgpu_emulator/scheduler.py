@@ -2,9 +2,10 @@
 
 The waves of a block stand in shuffled order in two *parts*, each a contiguous run of slots, so that
 the usual group of a part is a slice and its registers are views. One part runs until all of its
-waves wait or have ended (or for a bounded while, since waves may wait for each other through
-memory), then the other: a wave thus meets what others have not done yet, and a missing barrier
-shows. Within a part the waves at the lowest PC go first, so that paths join again.
+waves wait or have ended, then the other: a wave thus meets what others have not done yet, and a
+missing barrier shows. Within a part the waves at the lowest PC go first, so that paths join again.
+Since waves may wait for each other through memory, both have bounds: after PATIENCE the other part
+has its turn, and after TURN waves at a PC chosen at random.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .registry import STOP
 from .state import ENDED, RUNNING, WAITING, Machine
 
 PATIENCE = 20_000  # instructions of a part before the other gets its turn
+TURN = 4_000  # instructions of a group that may be waiting for waves elsewhere in its part
 HIGHEST = 1 << 62
 
 
@@ -51,13 +53,13 @@ def run(m: Machine, program: Program, parts: list[slice], budget: Budget, kernel
 
 def _run_part(m: Machine, program: Program, part: slice, budget: Budget) -> None:
     stop_at = budget.steps + PATIENCE
-    m.yielded = False
+    m.yielded = tired = False
     while budget.steps < stop_at and not m.yielded:
         running = m.status[part] == RUNNING
         if not running.any():
             return
         pcs = np.where(running, m.pc[part], HIGHEST)
-        pc = int(pcs.min())
+        pc = int(m.rng.choice(pcs[running]) if tired else pcs.min())
         here = pcs == pc
         count = int(here.sum())
         if count == len(here):
@@ -65,8 +67,11 @@ def _run_part(m: Machine, program: Program, part: slice, budget: Budget) -> None
             others = HIGHEST
         else:
             m.select(part.start + np.nonzero(here)[0], count)
-            others = int(pcs[~here].min())
-        _run_group(m, program, pc, others, budget, stop_at)
+            above = pcs[pcs > pc]
+            others = int(above.min()) if len(above) else HIGHEST
+        most = min(stop_at, budget.steps + TURN) if count < len(here) else stop_at
+        _run_group(m, program, pc, others, budget, most)
+        tired = budget.steps >= most
     if budget.steps > budget.limit:
         raise RunawayError(f"more than {budget.limit} steps: a loop that does not end?")
 
