@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..llvm.toolchain import Machine
+from .effort import Effort
 from .processors import PROCESSORS, SETTINGS, Processor, parse_target
 
 _GFX9 = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx9-generic", "gfx9-4-generic")
@@ -68,16 +69,15 @@ class Arch:
         """It rounds f32 to bf16."""
         return self.cpu == "gfx950"
 
-    @property
-    def machine(self) -> Machine:
-        """What LLVM generates code for. Its passes are needed: they find out which of the
-        arguments that a launch could add a kernel uses (none), and keep the others out."""
+    def machine(self, effort: Effort) -> Machine:
+        """What LLVM generates code for, with so much effort."""
         return Machine(
             triple="amdgcn-amd-amdhsa",
             cpu=self.cpu,
             features=",".join(self._features()),
-            speed=1,
-            opt=2,
+            speed=0,
+            passes=effort.passes,
+            opt=effort.opt,
         )
 
     def _features(self) -> list[str]:

@@ -20,6 +20,7 @@ from ..llvm import toolchain
 from . import arch as archs
 from . import fast, fragments, lds
 from .arch import Arch
+from .effort import effort
 from .kernel import write_kernel
 from .link import LinkError, link_or_lld
 from .lowering import LoweringError
@@ -53,7 +54,7 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     block = lds.place_arrays(kernel)
     text = write(kernel, chosen, block)
     try:
-        made = toolchain.emit_object(text, chosen.machine, options.llvm)
+        made = toolchain.emit_object(text, chosen.machine(effort(kernel)), options.llvm)
         blob, linker = link_or_lld(made, [kernel.name])
     except (toolchain.LlvmError, LinkError) as error:
         raise CompileError(kernel.name, target, str(error)) from error

@@ -50,8 +50,9 @@ def emit(ir: str, machine: Machine, kind: str) -> bytes:
     """Optimise and assemble a module. kind: `asm` or `obj`."""
     text = f'target triple = "{machine.triple}"\n{ir}'.encode()
     chosen = (f"-mcpu={machine.cpu}", f"-mattr={machine.features}")
+    named = f"function({','.join(machine.passes)})" if machine.passes else ""
     passes = (
-        f"-passes=default<O{machine.speed}>",
+        f"-passes={named or f'default<O{machine.speed}>'}",
         *("-vectorize-loops=false", "-vectorize-slp=false", "-interleave-loops=false"),
     )
     optimised = _run("opt", (*passes, *chosen), text)

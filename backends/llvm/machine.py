@@ -14,7 +14,8 @@ ROUTES = ("llvmlite", "llc")  # in the worker's process, or as programs
 class Machine:
     """What code is generated for. cpu: a fixed level name, never that of the build machine.
 
-    speed: the level of the pass pipeline. opt: that of the code generator.
+    speed: the level of the pass pipeline; passes: these alone instead, by the names that `opt`
+    gives them, among those of `toolchain`. opt: the level of the code generator.
     """
 
     triple: str
@@ -24,6 +25,7 @@ class Machine:
     opt: int = 2
     reloc: str = "pic"
     codemodel: str = "small"
+    passes: tuple[str, ...] = ()
 
 
 class LlvmError(Exception):

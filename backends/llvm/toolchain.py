@@ -11,6 +11,15 @@ from typing import Any
 from . import external
 from .machine import LLVM_VERSION, LlvmError, Machine
 
+# Passes that a machine may name -> how llvmlite adds them. A function is combined once: whether
+# once more would change it is not asked.
+_PASSES = {
+    "sroa": "add_sroa_pass",
+    "loop-unroll": "add_loop_unroll_pass",
+    "instcombine<no-verify-fixpoint>": "add_instruction_combine_pass",
+    "simplifycfg": "add_simplify_cfg_pass",
+}
+
 __all__ = ["LLVM_VERSION", "LlvmError", "Machine", "emit_assembly", "emit_object"]
 
 
@@ -41,20 +50,26 @@ def _compile(ir: str, machine: Machine, finish: Any) -> Any:
         module.verify()
     except RuntimeError as error:
         raise LlvmError(f"LLVM refuses the module: {error}") from error
-    if machine.speed:
-        _optimize(binding, target, module, machine.speed)
+    if machine.passes or machine.speed:
+        _optimize(binding, target, module, machine)
     return finish(target, module)
 
 
-def _optimize(binding: Any, target: Any, module: Any, speed: int) -> None:
+def _optimize(binding: Any, target: Any, module: Any, machine: Machine) -> None:
     # The code is vectorised already, or is scalar on purpose: LLVM's own vectorisers have nothing
     # to find.
-    options = binding.create_pipeline_tuning_options(speed_level=speed)
+    options = binding.create_pipeline_tuning_options(speed_level=machine.speed)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_interleaving = False
     builder = binding.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
+    if not machine.passes:
+        builder.getModulePassManager().run(module, builder)
+        return
+    manager = binding.create_new_module_pass_manager()
+    for name in machine.passes:
+        getattr(manager, _PASSES[name])()
+    manager.run(module, builder)
 
 
 @lru_cache
