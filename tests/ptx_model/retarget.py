@@ -175,8 +175,9 @@ class Rewriter:
         if found := _WIDE.search(line):
             result, kind, factor, word = found.groups()
             extend = "sext" if kind == "s" else "zext"
-            self.lines.append(f"  {result}.wide = {extend} i32 {word} to i64")
-            return f"  {result} = mul i64 {result}.wide, {factor}"
+            wide = f"%wide.{result[1:]}"
+            self.lines.append(f"  {wide} = {extend} i32 {word} to i64")
+            return f"  {result} = mul i64 {wide}, {factor}"
         if " asm " in line:
             return self.assembly.rewritten(line, self.site(line))
         if found := _RANGE.search(line):
