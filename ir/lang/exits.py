@@ -41,11 +41,20 @@ def pending_static(t: Tracer) -> bool:
 
 def pending(t: Tracer) -> Slot | None:
     """A flag that may be set at run time."""
+    return leaving(t)[1]
+
+
+def leaving(t: Tracer) -> tuple[bool, Slot | None]:
+    """`pending_static` and `pending` at once."""
     get = t.state.get
+    certain, possible = False, None
     for slot in flags(t):
-        if type(get(slot)) is Value:
-            return slot
-    return None
+        entry = get(slot)
+        if entry is True:
+            certain = True
+        elif possible is None and type(entry) is Value:
+            possible = slot
+    return certain, possible
 
 
 def real_loop(t: Tracer) -> Exit | None:

@@ -15,7 +15,7 @@ from ..core import Value, const_value
 from ..dtypes import DType, bool_, unsigned
 from . import literals
 from .assign import assign_to
-from .exits import BREAK, NEXT, edge, pending, pending_static
+from .exits import BREAK, NEXT, edge, leaving
 from .frames import Exit
 from .join import branch
 from .loops import Plan, emit_for, emit_while, loop
@@ -86,9 +86,10 @@ def _iterations(t: Tracer, node: ast.For, items: list[Entry], number: int) -> No
         if t.dead:
             return
         t.state[(number, NEXT)] = False
-        if pending_static(t):
+        certain, flag = leaving(t)
+        if certain:
             return
-        if (flag := pending(t)) is not None and n + 1 < len(items):
+        if flag is not None and n + 1 < len(items):
             guard(t, node, flag, partial(_iterations, t, node, items[n + 1 :], number))
             return
 

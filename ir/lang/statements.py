@@ -11,7 +11,7 @@ from ..core import Attr, Value
 from ..dtypes import bool_
 from . import literals
 from .assign import assign_to, augmented
-from .exits import edge, leave_function, leave_loop, pending, pending_static, real_loop
+from .exits import edge, leave_function, leave_loop, leaving, pending, real_loop
 from .join import branch
 from .matching import match
 from .ranges import for_statement, while_statement
@@ -38,9 +38,12 @@ def block(t: Tracer, body: list[ast.stmt]) -> None:
             statement(t, node)
             if isinstance(node, _STAYING) and not t.dead:
                 continue
-        if moved or t.dead or pending_static(t):
+        if moved or t.dead:
             return
-        if (flag := pending(t)) is not None:
+        certain, flag = leaving(t)
+        if certain:
+            return
+        if flag is not None:
             guard(t, node, flag, partial(block, t, body[n:]))
             return
 
