@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_OWN = re.compile(r"%v(\d+)")  # a name that `Function` gives
+_OWN = re.compile(r"%(\d+)")  # a name that `Function` gives
 
 
 class Phi:
@@ -45,14 +45,14 @@ class Function:
 
     def value(self, instruction: str) -> str:
         """Append an instruction; the name of its result."""
-        name = f"%v{self._next}"
+        name = f"%{self._next}"
         self._next += 1
         self._lines.append(f"  {name} = {instruction}")
         return name
 
     def phi(self, type_: str) -> Phi:
         """A phi at the head of the current block, without edges yet."""
-        phi = Phi(f"%v{self._next}", type_)
+        phi = Phi(f"%{self._next}", type_)
         self._next += 1
         self._lines.append(phi)
         return phi
@@ -75,7 +75,7 @@ class Function:
         self._next = first
         text = "\n".join(map(str, lines)) + "".join(f"\0{result}" for result in results)
         text = text.replace("{", "{{").replace("}", "}}")
-        return _OWN.sub(lambda m: f"%v{{{int(m[1]) - first}}}", text), names
+        return _OWN.sub(lambda m: f"%{{{int(m[1]) - first}}}", text), names
 
     def fill(self, template: str, names: int, operands: Sequence[str]) -> list[str]:
         """Append the instructions of a template; its results.

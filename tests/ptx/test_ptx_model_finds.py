@@ -68,8 +68,8 @@ def only_where(limit: int, op: str) -> Callable[[str], str]:
     """Only threads below `limit` come to an op."""
 
     def edit(text: str) -> str:
-        found = re.search(rf"^  (%v\d+ = )?{op}.*$", text, re.M)
-        tid = re.search(r"(%v\d+) = call range\(i32 0, 64\) i32 @llvm.nvvm.read.ptx.sreg.tid", text)
+        found = re.search(rf"^  (%\d+ = )?{op}.*$", text, re.M)
+        tid = re.search(r"(%\d+) = call range\(i32 0, 64\) i32 @llvm.nvvm.read.ptx.sreg.tid", text)
         assert found
         assert tid
         inside = f"  %few = icmp ult i32 {tid[1]}, {limit}\n  br i1 %few, label %in, label %past\n"
@@ -82,7 +82,7 @@ def only_where(limit: int, op: str) -> Callable[[str], str]:
             line = found[0]
         body = text.replace(found[0], f"{inside}in:\n{line}\n  br label %past\n{after}", 1)
         # All of this is one block: the guard of folded grids is not needed here.
-        return re.sub(r"  %v\d+ = or i1 .*?\ngo\d+:\n", "", body, flags=re.S)
+        return re.sub(r"  %\d+ = or i1 .*?\ngo\d+:\n", "", body, flags=re.S)
 
     return edit
 
@@ -121,11 +121,11 @@ def test_a_shuffle_from_a_lane_outside_its_mask_is_reported() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (r"(ptr addrspace\(1\) %buffer0, i64) %v\d+", r"\1 256", "4 bytes at 256 of x, which has"),
-        (r"(ptr addrspace\(1\) %buffer1, i64) %v\d+", r"\1 -4", "4 bytes at -4 of y, which has"),
-        (r"(ptr addrspace\(3\) @\w+, i64) %v\d+", r"\1 256", "at 256 of test_shared0, which has"),
-        (r"(ptr addrspace\(1\) %buffer1, i64) %v\d+", r"\1 2", "is no multiple of 4"),
-        (r"(store i32 %v\d+, ptr addrspace\(3\) )%v\d+", r"\1%buffer0", "declared as read"),
+        (r"(ptr addrspace\(1\) %buffer0, i64) %\d+", r"\1 256", "4 bytes at 256 of x, which has"),
+        (r"(ptr addrspace\(1\) %buffer1, i64) %\d+", r"\1 -4", "4 bytes at -4 of y, which has"),
+        (r"(ptr addrspace\(3\) @\w+, i64) %\d+", r"\1 256", "at 256 of test_shared0, which has"),
+        (r"(ptr addrspace\(1\) %buffer1, i64) %\d+", r"\1 2", "is no multiple of 4"),
+        (r"(store i32 %\d+, ptr addrspace\(3\) )%\d+", r"\1%buffer0", "declared as read"),
         (r"range\(i32 0, 64\)", "range(i32 0, 32)", "is not in its range"),
     ],
 )
@@ -143,9 +143,9 @@ def test_accesses_and_promises_that_are_wrong_are_reported(
 
 def test_the_report_names_kernel_block_thread_and_op() -> None:
     with pytest.raises(ModelError) as caught:
-        run(reversed_kernel(), replaced(r"(%buffer0, i64) %v\d+", r"\1 256"))
+        run(reversed_kernel(), replaced(r"(%buffer0, i64) %\d+", r"\1 256"))
     assert re.match(
-        r"test: block \(0, 0, 0\), thread \d+: .*\n  at %v\d+ = load i32, ptr ", str(caught.value)
+        r"test: block \(0, 0, 0\), thread \d+: .*\n  at %\d+ = load i32, ptr ", str(caught.value)
     )
 
 

@@ -20,7 +20,7 @@ def test_a_template_gives_the_lines_that_are_written_each_time() -> None:
     text, names = filled.template(start, written(filled, "<a>", "<b>"))
     assert names == 2
     text = text.replace("<a>", "{2}").replace("<b>", "{3}")
-    for a, b in (("%v0", "5"), ("%x", "%v1")):
+    for a, b in (("%0", "5"), ("%x", "%1")):
         assert filled.fill(text, names, [a, b]) == written(plain, a, b)
     assert filled.text() == plain.text()
 
