@@ -17,6 +17,7 @@ import pytest
 from emulated_hsa import Emulated
 from fake_hsa import FakeRuntime
 from gristmill import runtime
+from gristmill.cli.check import check_one
 from gristmill.cli.main import main
 from gristmill.ir.core import Kernel
 from gristmill.kernels import families
@@ -53,7 +54,7 @@ def make(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Make:
     """`make(arch, kernels, checks)`: a bundle of compiled kernels."""
 
     def bundle(arch: str, kernels: list[Kernel], checks: bool = False) -> runtime.Bundle:
-        folder, entries = tmp_path_factory.mktemp(arch), []
+        folder, entries = tmp_path_factory.mktemp(arch.replace(":", "_")), []
         for n, k in enumerate(kernels):
             blob, manifest = compiled(k, arch, checks)
             (folder / f"{n}.hsaco").write_bytes(blob)
@@ -108,6 +109,30 @@ def test_every_kernel_that_ships_agrees_with_its_reference(
     assert {r["kernel"] for r in report["results"]} == set(families()) - FOR_HOPPER
     assert {r["target"] for r in report["results"]} == {f"hsaco-{arch}"}
     assert report["about"]["facts"]["isa"] == arch
+
+
+@pytest.mark.parametrize(
+    ("gpu", "target"),
+    [
+        ("gfx1151,gfx11-generic", "gfx11-generic"),
+        ("gfx1200,gfx12-generic", "gfx12-generic"),
+        ("gfx950:sramecc+:xnack-,gfx9-4-generic", "gfx9-4-generic"),
+        ("gfx90a:sramecc+:xnack-", "gfx90a:xnack-"),
+        ("gfx906:sramecc-:xnack-", "gfx906"),
+        ("gfx1030", "gfx1030"),
+    ],
+)
+def test_code_that_a_processor_runs_besides_its_own_computes(
+    emulated: Callable[[str], Emulated], make: Make, gpu: str, target: str, fake: FakeRuntime
+) -> None:
+    emulated(gpu)
+    kernels = [k for _, k in shipped(f"hsaco-{target}") if k.name in ("saxpy", "softmax")]
+    bundle = make(target, kernels)
+    with runtime.open_device("hsa", timeout=100) as device:
+        for name, specializations in bundle.kernels().items():
+            for specialization in specializations:
+                found = check_one(device, bundle, name, specialization, 3)
+                assert (found.status, found.target) == ("ok", f"hsaco-{target}"), fake.failure
 
 
 def test_a_recording_with_hazards_replays_on_the_shipped_code(

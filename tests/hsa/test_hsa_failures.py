@@ -13,6 +13,7 @@ import pytest
 
 from fake_hsa import FakeRuntime
 from gristmill import runtime
+from gristmill.runtime.devices.hsa.api import Api
 
 
 def floats(device: runtime.Device, *values: float) -> list[runtime.Buffer]:
@@ -198,6 +199,26 @@ def test_a_copy_that_fails_before_a_launch_is_found_by_the_wait(
         device.synchronize()
     assert time.perf_counter() - begin < 5
     assert_poisoned(device, runtime.DeviceLost)
+
+
+def test_a_copy_that_is_not_taken_leaves_the_device_alone(
+    device: runtime.Device, bundle: runtime.Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saxpy, call = device.load(bundle, "saxpy"), Api.call
+    x, y = floats(device, 1, 1)
+    device.launch(saxpy, x, y, 1.0)
+
+    def failing(self: Api, asked: str, *args: Any, **where: str) -> None:
+        if asked == "hsa_amd_memory_async_copy":
+            raise runtime.DriverError(asked, 1, "made to fail")
+        call(self, asked, *args, **where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Api, "call", failing)
+        with pytest.raises(runtime.DriverError, match="async_copy"):
+            x.write(np.zeros(8, np.float32))
+    device.launch(saxpy, x, y, 1.0)
+    assert set(y.numpy()) == {3}
 
 
 def test_a_library_beyond_repair_is_a_lost_device(

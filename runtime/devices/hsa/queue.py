@@ -17,7 +17,7 @@ import time
 from collections import deque
 from typing import Any
 
-from ...errors import DeviceLost, DeviceTimeout, Poisoned, SubmissionFailed
+from ...errors import DeviceLost, DeviceTimeout, GristmillError, Poisoned, SubmissionFailed
 from . import packets
 from .api import QUEUE_ERROR, Api, named
 from .packets import BYTES, DISPATCH_BODY, FENCE, INVALID
@@ -136,15 +136,20 @@ class Queue:
             moment.marker = self._take()
             self._fence(moment.marker)
             waits = ctypes.byref(ctypes.c_uint64(moment.marker))
-        self.busy = True
-        self.api.call(
-            "hsa_amd_memory_async_copy",
-            *(to, to_agent, source, from_agent, nbytes),
-            *(1 if waits else 0, waits, moment.signal),
-            where=self.name,
-        )
-        self._copy = moment
+        # Before the call, behind which an interrupt may come.
+        self.busy, self._copy = True, moment
         self._moments.append(moment)
+        try:
+            self.api.call(
+                "hsa_amd_memory_async_copy",
+                *(to, to_agent, source, from_agent, nbytes),
+                *(1 if waits else 0, waits, moment.signal),
+                where=self.name,
+            )
+        except GristmillError:
+            self._copy = None
+            self._moments.pop()
+            raise
         return moment
 
     def finish(self, moment: Moment) -> None:

@@ -5,6 +5,7 @@ A wait is cut into slices, between which an interrupt of Python is seen, and wha
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable
 
@@ -20,8 +21,6 @@ class Signals:
     """All signals of a device. Those for one use begin with 1 and are done at 0."""
 
     def __init__(self, api: Api, name: str) -> None:
-        import ctypes
-
         self._api, self.name = api, name
         self._free: list[int] = []
         self._all: set[int] = set()

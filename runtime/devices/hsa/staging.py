@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import numpy as np
+
 from .agents import Pool
 from .api import Api
 from .memory import HostMemory
@@ -95,6 +97,4 @@ class Transfers:
 
 
 def _address(data: Any) -> int:
-    import numpy as np
-
     return int(np.frombuffer(data, np.uint8).__array_interface__["data"][0])
