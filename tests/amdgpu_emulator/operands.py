@@ -209,6 +209,8 @@ def scalar_source(i: Instruction, position: int, kind: Kind) -> Read:
     if o.is_vector:
         raise i.unknown(f"vector operand {o.text} of a scalar instruction")
     raw, dtype = raw_scalar(i, o, kind), kind.dtype
+    if kind.name[0] == "U" and not (o.neg or o.abs):
+        return raw
     return (
         with_signs(lambda m: raw(m).view(dtype), o, kind)
         if kind.name[0] == "U"
