@@ -98,6 +98,8 @@ REQUIRED: dict[str, dict[str, Check]] = {
         "depth": _one_of(4, 8, 16, 32, 64),
     },
     "nv_ldmatrix": {"transposed": _one_of(True, False)},
+    "nv_unpack_f8": {"element": _one_of("f8e4m3", "f8e5m2")},
+    "nv_pack_f8": {"element": _one_of("f8e4m3", "f8e5m2")},
     "switch": {"cases": _cases},
     "assert": {"site": _site},
     "print": {"format": _is_str},

@@ -22,9 +22,9 @@ class Arch:
     isa: version of PTX, as its `.version` line says it. shared_bytes: the most workgroup memory
     of a workgroup. bf16: it rounds f32 to bf16. redux: it reduces 32-bit integers over a subgroup
     in one instruction. products: how it multiplies fragments; kernels with others are plain code.
-    copies: it copies to workgroup memory while a kernel goes on. f16 arithmetic, fused multiply-add
-    of every float type, 4x8-bit dot products, atomic f32 and f64 sums and 64-bit atomics are there
-    on all of them.
+    copies: it copies to workgroup memory while a kernel goes on. float8: it converts 8-bit floats.
+    f16 arithmetic, fused multiply-add of every float type, 4x8-bit dot products, atomic f32 and f64
+    sums and 64-bit atomics are there on all of them.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Arch:
     redux: bool = True
     products: Products = ADA
     copies: bool = True
+    float8: bool = True
 
     def machine(self, thorough: bool = True) -> Machine:
         """What LLVM generates code for. thorough: its code generator optimises (`effort`).
@@ -55,9 +56,18 @@ class Arch:
 
 
 _ROWS = (
-    Arch("sm_75", "6.3", 64 << 10, bf16=False, redux=False, products=TURING, copies=False),
-    Arch("sm_80", "7.0", 163 << 10, products=AMPERE),
-    Arch("sm_86", "7.1", 99 << 10, products=AMPERE),
+    Arch(
+        "sm_75",
+        "6.3",
+        64 << 10,
+        bf16=False,
+        redux=False,
+        products=TURING,
+        copies=False,
+        float8=False,
+    ),
+    Arch("sm_80", "7.0", 163 << 10, products=AMPERE, float8=False),
+    Arch("sm_86", "7.1", 99 << 10, products=AMPERE, float8=False),
     Arch("sm_89", "7.8", 99 << 10),
     Arch("sm_90", "7.8", 227 << 10),
     Arch("sm_90a", "8.0", 227 << 10),

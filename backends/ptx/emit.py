@@ -12,6 +12,7 @@ from ...ir import passes
 from ...ir.core import Kernel, walk
 from ...ir.dtypes import MemType, Space
 from ...ir.passes.copies import PlainCopies
+from ...ir.passes.float8 import Float8
 from ...ir.passes.fragments import Fragments
 from ...ir.passes.fragments_nv import NvFragments, multiplies
 from ...ir.passes.support import Support
@@ -106,6 +107,7 @@ def prepare(kernel: Kernel, options: Options, arch: Arch = ARCHS["sm_80"]) -> Ke
         renumber=False,
         fragments=fragments,
         copies=copies,
+        float8=Float8(arch.float8),
     )
     return passes.run(kernel, steps)
 

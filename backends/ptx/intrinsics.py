@@ -35,6 +35,8 @@ NVVM: dict[str, str] = {
     "cp.async.cg.shared.global.16{,.s}": "the same past the L1 cache",
     "cp.async.commit.group": "what was issued since the last one becomes a group",
     "cp.async.wait.{group,all}": "all groups but the last so many are done",
+    "e{4m3,5m2}x2.to.f16x2.rn": "two 8-bit floats as f16; sm_89 on",
+    "ff.to.e{4m3,5m2}x2.rn": "two f32, the upper one first, as 8-bit floats; saturates; sm_89 on",
     "f2tf32.rna": "f32 rounded to 11 significant bits; sm_80 on",
     "fma.rn.f16": "whether or not f32 flushes denormals, which `llvm.fma` goes by",
     "ex2.approx.ftz.f": "2**x, `fast` only",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...ir.core import Kernel
 from ...ir.extensions import cluster, used
 from ..compile import CompileError
-from . import fragments, nv_async, nv_groups, nv_wgmma
+from . import float8, fragments, nv_async, nv_groups, nv_wgmma
 from .arch import Arch
 
 EMIT = {**nv_async.EMIT, **nv_wgmma.EMIT, **nv_groups.EMIT}
@@ -48,10 +48,11 @@ def check(kernel: Kernel, target: str, arch: str) -> None:
 
 
 def suited(kernel: Kernel, arch: Arch) -> Arch:
-    """The architecture with the version of PTX that a kernel's extensions and products need; the
-    same before and after its passes."""
+    """The architecture with the version of PTX that a kernel's extensions, products and conversions
+    need; the same before and after its passes."""
     late = any(f in _WHERE for f in used(kernel)) or cluster(kernel) > 1
     needed = [arch.isa, ISA if late else "", fragments.isa(kernel, arch.products)]
+    needed.append(float8.isa(kernel, arch.float8))
     return replace(arch, isa=max(filter(None, needed), key=_version))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...ir.core import Op
-from . import copies, fast, fragments, nv
+from . import copies, fast, float8, fragments, nv
 from .lowering import Lowering
 
-_EMIT = {**fragments.EMIT, **copies.EMIT, **nv.EMIT}
+_EMIT = {**fragments.EMIT, **float8.EMIT, **copies.EMIT, **nv.EMIT}
 
 
 class PtxLowering(Lowering):

@@ -1,4 +1,4 @@
-"""A model of NVIDIA's mma.sync and ldmatrix, from the register tables of the PTX manual.
+"""A model of NVIDIA's mma.sync, ldmatrix and conversions of 8-bit floats, from the PTX manual.
 
 Traced kernels hold no such ops: passes for PTX make them, and run here without a GPU. The tables
 are written down apart from those of `ir.passes.fragment_layout`, which they check.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import float8
 from ..core import Op
 from ..dtypes import DTYPES, DType, MemType
 from .frame import Array, Frame, widen
@@ -131,4 +132,20 @@ def ldmatrix(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.result.id] = grid.pick(pairs.transpose(0, 2, 1))
 
 
-HANDLERS = {"nv_mma": mma, "nv_ldmatrix": ldmatrix}
+def unpack(machine: Machine, frame: Frame, op: Op) -> None:
+    """Two 8-bit floats as two f16."""
+    pairs = np.ascontiguousarray(frame.get(op.operands[0].id)).view(np.uint8).reshape(-1, 2)
+    halves = float8.decode(pairs, str(op.attr("element"))).astype(np.float16)
+    frame.values[op.result.id] = halves.view(np.uint32)[:, 0]
+
+
+def pack(machine: Machine, frame: Frame, op: Op) -> None:
+    """Two f32 rounded to 8-bit floats, not beyond the greatest value."""
+    name = str(op.attr("element"))
+    limit = float8.FORMATS[name].limit
+    values = np.broadcast_arrays(*(frame.get(v.id) for v in op.operands))
+    pairs = float8.rounded(np.clip(np.stack(values, axis=1), -limit, limit), name)
+    frame.values[op.result.id] = np.ascontiguousarray(pairs).view(np.uint16)[:, 0]
+
+
+HANDLERS = {"nv_mma": mma, "nv_ldmatrix": ldmatrix, "nv_unpack_f8": unpack, "nv_pack_f8": pack}

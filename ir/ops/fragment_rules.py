@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..dtypes import FragmentType, Type, VectorType, f16, f32, i32, u32
+from ..dtypes import FragmentType, Type, VectorType, f16, f32, i32, u16, u32
 from .rules import int_scalar, memory_type, require
 from .table import OpTypeError
 
@@ -127,3 +127,14 @@ def nv_ldmatrix_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Typ
     fits = bits == 16 or (bits == 8 and not attrs["transposed"])
     require(fits, f"ldmatrix moves 16-bit elements and whole rows of 8-bit ones, not {memory}")
     return (VectorType(u32, 4),)
+
+
+def nv_unpack_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
+    require(operands[0] == u16, f"two 8-bit floats are a u16, not {operands[0]}")
+    return (u32,)
+
+
+def nv_pack_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
+    for n, t in enumerate(operands, 1):
+        require(t == f32, f"operand {n} must be an f32, not {t}")
+    return (u16,)

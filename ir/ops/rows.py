@@ -179,6 +179,12 @@ def _fragments() -> None:
     op("fragment_coordinate", 0, fr.coordinate_rule, "the row (attr dim 0) or column (1)")
     op("nv_mma", 3, fr.nv_mma_rule,
        "mma.sync of PTX: attr shape, attrs a and b (element types); packed words")  # fmt: skip
+    op("nv_unpack_f8", 1, fr.nv_unpack_rule,
+       "cvt.rn.f16x2 of PTX: two 8-bit floats (attr element) as two f16 in a word",
+       Effect.PURE)  # fmt: skip
+    op("nv_pack_f8", 2, fr.nv_pack_rule,
+       "cvt.rn.satfinite of PTX: two 8-bit floats (attr element), the first one low; saturates",
+       Effect.PURE)  # fmt: skip
     op("nv_ldmatrix", 2, fr.nv_ldmatrix_rule,
        "ldmatrix.x4 of PTX: memory, index of this lane's row of 16 bytes; attr transposed",
        Effect.READ)  # fmt: skip

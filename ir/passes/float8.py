@@ -9,8 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..core import Kernel, Op, Value
-from ..dtypes import MemType, Type, element_of, f32, f64, u8, u32, with_element
-from ..float8 import FORMATS, Format
+from ..dtypes import (
+    MemType,
+    Type,
+    VectorType,
+    element_of,
+    f16,
+    f32,
+    f64,
+    lanes_of,
+    u8,
+    u16,
+    u32,
+    vector_of,
+    with_element,
+)
+from ..float8 import FORMATS, Format, to_float
 from .effects import value_types
 from .retype import Retyper
 from .rounding import Wide
@@ -21,15 +35,17 @@ _INFINITY, _NAN = 0x7F800000, 0x7FC00000
 
 @dataclass(frozen=True)
 class Float8:
-    """Hold 8-bit floats as u8."""
+    """Hold 8-bit floats as u8. native: convert by the instructions of NVIDIA's sm_89."""
 
+    native: bool = False
     name: str = "float8"
 
     def __call__(self, kernel: Kernel) -> Kernel:
         if all(element_of(t).computes for t in value_types(kernel)):
             return kernel
         params = [p if p.dtype.computes else replace(p, dtype=u8) for p in kernel.params]
-        return replace(_Lowering(kernel).run(), params=tuple(params))
+        lowering = _NvLowering(kernel) if self.native else _Lowering(kernel)
+        return replace(lowering.run(), params=tuple(params))
 
 
 class _Lowering(Retyper):
@@ -61,6 +77,8 @@ class _Lowering(Retyper):
         value = self.value(op.operands[0])
         if not source.computes:
             value = self.widened(value, FORMATS[source.name])
+            if target not in (f16, f32) and target.computes:
+                value = self.wide.cast(value, f32)
         if not target.computes:
             self.set(op.result, self.narrowed(value, FORMATS[target.name]))
         else:
@@ -84,14 +102,18 @@ class _Lowering(Retyper):
         sign = w.e("shl", w.e("and", word, w.k(0x80, word)), w.k(24, word))
         return w.bits(w.e("or", magnitude, sign), f32)
 
+    def single(self, value: Value) -> Value:
+        """Any number as the f32 that rounds as it does."""
+        wide = element_of(value.type) == f64
+        return self.wide.odd_single(value) if wide else self.wide.cast(value, f32)
+
     def narrowed(self, value: Value, f: Format) -> Value:
         """Any number rounded to nearest even, as its pattern in u8.
 
         An integer that f32 does not hold exactly lies beyond the greatest value either way.
         """
         w = self.wide
-        source = element_of(value.type)
-        value = w.odd_single(value) if source == f64 else w.cast(value, f32)
+        value = self.single(value)
         word = w.bits(value, u32)
         size = w.e("and", word, w.k(0x7FFFFFFF, word))
         cut = _FRACTION - f.fraction
@@ -112,3 +134,56 @@ class _Lowering(Retyper):
             result = w.select(nan, w.k(f.nan, word), result)
         sign = w.e("and", w.e("shr", word, w.k(24, word)), w.k(0x80, word))
         return w.cast(w.e("or", result, sign), u8)
+
+
+class _NvLowering(_Lowering):
+    """Two values at a time, by `nv_unpack_f8` and `nv_pack_f8`."""
+
+    def widened(self, value: Value, f: Format) -> Value:
+        """As f16, which holds every value."""
+        count = lanes_of(value.type)
+        halves = []
+        for pair in self.pairs(value):
+            word = self.b.emit("nv_unpack_f8", pair, element=f.name)
+            both = self.b.emit("bitcast", word, type=vector_of(f16, 2))
+            halves += [self.b.emit("extract", both, lane=n) for n in range(min(count, 2))]
+        return self.joined(halves)
+
+    def narrowed(self, value: Value, f: Format) -> Value:
+        """The instruction saturates: what is beyond the greatest value is put right."""
+        w, value = self.wide, self.single(value)
+        parts = self.lanes(value)
+        if len(parts) == 1:
+            parts.append(self.b.const(0.0, f32))
+        packed = [
+            self.b.emit("nv_pack_f8", *parts[n : n + 2], element=f.name)
+            for n in range(0, len(parts), 2)
+        ]
+        target = with_element(value.type, u8)
+        if isinstance(target, VectorType):
+            result = self.b.emit("bitcast", self.joined(packed), type=target)
+        else:
+            result = w.cast(packed[0], u8)
+        # Half a step beyond the greatest value, ties go to the even pattern.
+        even = f.greatest % 2 == 0
+        middle = f.limit + (f.limit - to_float(f.greatest - 1, f.name)) / 2
+        beyond = w.e("gt" if even else "ge", w.e("abs", value), w.k(middle, value))
+        sign = w.e("and", result, w.k(0x80, result))
+        return w.select(beyond, w.e("or", sign, w.k(f.overflow, result)), result)
+
+    def pairs(self, value: Value) -> list[Value]:
+        """Patterns in u8, two in each u16; a single one with nothing above it."""
+        count = lanes_of(value.type)
+        if count == 1:
+            return [self.wide.cast(value, u16)]
+        target = u16 if count == 2 else vector_of(u16, count // 2)
+        return self.lanes(self.b.emit("bitcast", value, type=target))
+
+    def lanes(self, value: Value) -> list[Value]:
+        count = lanes_of(value.type)
+        if count == 1:
+            return [value]
+        return [self.b.emit("extract", value, lane=n) for n in range(count)]
+
+    def joined(self, values: list[Value]) -> Value:
+        return values[0] if len(values) == 1 else self.b.emit("vector", *values)

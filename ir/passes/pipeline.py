@@ -54,6 +54,7 @@ def standard(
     renumber: bool = True,
     fragments: Pass | None = Fragments(),  # noqa: B008 - frozen
     copies: Pass | None = PlainCopies(),  # noqa: B008 - frozen
+    float8: Pass = Float8(),  # noqa: B008 - frozen
 ) -> tuple[Pass, ...]:
     """The passes for a target: drop debug ops, lower fragments, copies and 8-bit floats, check
     bounds on demand, optimise, legalize, clean.
@@ -61,10 +62,10 @@ def standard(
     unroll, vectorize: None leaves the pass out; the target's compiler may do better.
     renumber: give values their canonical numbers, which an emitter does not need.
     fragments, copies: how matrix fragments and asynchronous copies are lowered; None leaves them to
-    the emitter.
+    the emitter. float8: how conversions of 8-bit floats are lowered.
     """
     first: list[Pass] = [DropDebug(), *[step for step in (fragments, copies) if step is not None]]
-    first.append(Float8())
+    first.append(float8)
     if checks:
         first.append(Checks())
     steps = (unroll, Contract(), vectorize)

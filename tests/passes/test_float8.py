@@ -25,7 +25,7 @@ from gristmill.ir.dtypes import (
 from gristmill.ir.interface import bits_float, const_bits
 from gristmill.ir.ops import ROWS, infer
 from gristmill.ir.ops.table import OpTypeError
-from gristmill.ir.passes.effects import value_types
+from gristmill.ir.passes.effects import op_names, value_types
 from gristmill.ir.passes.float8 import Float8
 from gristmill.ir.passes.fragments_nv import NvFragments, _NvLowering
 from gristmill.ir.passes.pipeline import standard
@@ -120,7 +120,7 @@ def inputs(source: DType, name: str, rng: np.random.Generator) -> np.ndarray:
     return values[: len(values) // 4 * 4]
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("lanes", [1, 2, 4])
 @pytest.mark.parametrize("other", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
 def test_lowered_conversions_keep_their_value(name: str, other: str, lanes: int, rng) -> None:
@@ -130,8 +130,10 @@ def test_lowered_conversions_keep_their_value(name: str, other: str, lanes: int,
         x = inputs(DTYPES[source], name, rng)
         kernel = conversion(DTYPES[source], DTYPES[target], lanes)
         out = np.zeros(len(x), DTYPES[target].storage)
-        after = same(kernel, [Float8()], [x, out], (len(x) // lanes, 1, 1))
-        assert all(element_of(t).computes for t in value_types(after))
+        for native in (False, True):
+            after = same(kernel, [Float8(native)], [x, out], (len(x) // lanes, 1, 1))
+            assert all(element_of(t).computes for t in value_types(after))
+            assert native == any(n.endswith("pack_f8") for n in op_names(after))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -31,7 +31,7 @@ def failures(t: DType, arch: str, lanes: int, rng: np.random.Generator) -> Itera
             yield f"{name}({given}) of {t} -> {out}: got {got[at]}, expected {want[at]} ({gap} ulp)"
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89"])
 @pytest.mark.parametrize("t", DTYPES.values(), ids=str)
 def test_every_op_runs_as_it_is_meant(
     t: DType, arch: str, rng: np.random.Generator, require: Callable[..., None]

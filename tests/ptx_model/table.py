@@ -60,6 +60,8 @@ NVVM: dict[str, Row] = {
     "cp.async.commit.group": WAIT,
     "cp.async.wait.{group,all}": WAIT,
     "f2tf32.rna": PURE,
+    "e{4m3,5m2}x2.to.f16x2.rn": PURE,
+    "ff.to.e{4m3,5m2}x2.rn": PURE,
     "mbarrier.init.shared": BLOCK,
     "mbarrier.arrive{,.expect.tx}.scope.cta.space.cta": BLOCK,
     "mbarrier.try.wait.parity.scope.cta.space.cta": BLOCK,
