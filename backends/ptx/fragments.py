@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from ...ir.core import Kernel, Op, walk
 from ...ir.dtypes import element_of, lanes_of
-from ...ir.passes.fragments_nv import SUBGROUP, Products, multiplies, product_kinds
+from ...ir.passes.fragment_operands import product_kinds
+from ...ir.passes.fragments_nv import SUBGROUP, Products, multiplies
 from ..simt.memory import folded_place
 from .lowering import SHARED, Lowering
 

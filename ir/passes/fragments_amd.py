@@ -11,7 +11,6 @@ one instruction takes does not matter, as it takes the same of a and of b.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,8 +18,8 @@ from ..core import Kernel, Op, Value
 from ..dtypes import DType, FragmentType, VectorType, element_of, f16, f32, i8, i32, u32
 from ..ops.amd import FAMILIES
 from .fragment_layout import ZERO, Lane, Layout
+from .fragment_operands import as_words, joined, product_kind, product_kinds
 from .fragments import FragmentLowering, has_fragments
-from .fragments_nv import product_kind, product_kinds
 
 # The depth of one instruction, by the kind of its operands (`product_kind`).
 Depths = tuple[tuple[str, int], ...]
@@ -154,7 +153,7 @@ class _AmdLowering(FragmentLowering):
                            for v in (a, b))  # fmt: skip
             kinds = [wide, wide]
         else:
-            left, right = (self.words(v) for v in (a, b))
+            left, right = (as_words(self.b, self.all(v)) for v in (a, b))
         total = list(self.all(c))
         narrow = total[0].type
         if self.products.family == "mfma" or kinds[0] != f16:  # sums in f16 are WMMA's alone
@@ -205,7 +204,7 @@ class _AmdLowering(FragmentLowering):
             first, second = ([self.rounded(w) for w in words] for words in (first, second))
         whole = self.b.emit("vector", *total)
         for n in range(0, len(first), count):
-            pair = [self.joined(words[n : n + count]) for words in (first, second)]
+            pair = [joined(self.b, words[n : n + count]) for words in (first, second)]
             whole = self.b.op("amd_mma", (*pair, whole), attrs).result
         return [self.b.emit("extract", whole, lane=n) for n in range(len(total))]
 
@@ -220,13 +219,6 @@ class _AmdLowering(FragmentLowering):
 
     def word(self, bits: int) -> Value:
         return self.b.const(bits, u32)
-
-    def joined(self, words: Sequence[Value]) -> Value:
-        return words[0] if len(words) == 1 else self.b.emit("vector", *words)
-
-    def words(self, v: Value) -> list[Value]:
-        """The registers of an operand."""
-        return [p if p.type == u32 else self.b.emit("bitcast", p, type=u32) for p in self.all(v)]
 
     def packed(self, elements: list[Value]) -> list[Value]:
         """Elements as registers."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import Kernel, Op, Value, walk
+from ..core import Kernel, Op, Value
 from ..dtypes import DType, FragmentType, MemType, Space, VectorType, f16, u32
 from .fragment_layout import Layout, mma_sync
+from .fragment_operands import as_words, joined, product_kind, product_kinds
 from .fragments import FragmentLowering, has_fragments
 
 SUBGROUP = 32
@@ -17,19 +18,6 @@ Products = tuple[tuple[str, int, int], ...]
 TURING: Products = (("f16", 16, 8), ("i8", 8, 16))
 AMPERE: Products = (("f16", 16, 16), ("bf16", 16, 16), ("f32", 16, 8), ("i8", 16, 32))
 ADA: Products = (*AMPERE, ("f8", 16, 32))
-
-
-def product_kind(t: DType) -> str:
-    """The kind of operands that `Products` knows an element type by."""
-    if t.bits == 8:
-        return "f8" if t.is_float else "i8"
-    return t.name
-
-
-def product_kinds(kernel: Kernel) -> set[str]:
-    """The kinds of all products of a kernel."""
-    types = (op.operands[0].type for op in walk(kernel.body) if op.name == "fragment_mma")
-    return {product_kind(t.element) for t in types if isinstance(t, FragmentType)}
 
 
 def multiplies(kernel: Kernel, products: Products) -> bool:
@@ -119,7 +107,8 @@ class _NvLowering(FragmentLowering):
     def mma(self, op: Op) -> None:
         a, b, c = op.operands
         kinds = [v.type.element for v in (a, b) if isinstance(v.type, FragmentType)]
-        left, right, total = self.words(a), self.words(b), list(self.all(c))
+        left, right = (as_words(self.b, self.all(v)) for v in (a, b))
+        total = list(self.all(c))
         per = len(total) // _HALVES
         done: list[Value] = []
         for n in range(_HALVES):
@@ -164,11 +153,8 @@ class _NvLowering(FragmentLowering):
     ) -> list[Value]:
         """One nv_mma on registers of a, b and elements of the sum."""
         attrs = {"shape": shape, "a": kinds[0].name, "b": kinds[1].name}
-        operands = (self.joined(left), self.joined(right), self.packed(total))
+        operands = (joined(self.b, left), joined(self.b, right), self.packed(total))
         return self.unpacked(self.b.op("nv_mma", operands, attrs).result, total[0].type == f16)
-
-    def joined(self, words: list[Value]) -> Value:
-        return words[0] if len(words) == 1 else self.b.emit("vector", *words)
 
     def widened(self, words: list[Value], t: DType) -> list[list[Value]]:
         """Four 8-bit floats a register as two registers of f16."""
@@ -203,10 +189,6 @@ class _NvLowering(FragmentLowering):
 
     def moved(self, word: Value, mask: int, up: int) -> Value:
         return self.e("shl", self.e("and", word, self.w(mask)), self.w(up))
-
-    def words(self, v: Value) -> list[Value]:
-        """The registers of an operand."""
-        return [p if p.type == u32 else self.b.emit("bitcast", p, type=u32) for p in self.all(v)]
 
     def packed(self, parts: list[Value]) -> Value:
         """Elements of a sum as registers."""
