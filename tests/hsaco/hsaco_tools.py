@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 from collections.abc import Iterator, Sequence
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +64,12 @@ def shipped(target: str) -> Iterator[tuple[str, Kernel]]:
             text, _ = trace(files, row.module, row.kernel, step.specialization, step.constexprs)
             _TRACED[step.stem] = parse_kernel(text.decode())
         yield step.stem.partition("/kir/")[2], _TRACED[step.stem]
+
+
+def usual() -> set[str]:
+    """What a build makes where no architecture is named."""
+    rows = config.load(ROOT).targets.values()
+    return {row.arch for row in rows if row.baseline and row.backend == "hsaco"}
 
 
 class Emulated:
@@ -134,7 +139,3 @@ def aligned(array: np.ndarray) -> np.ndarray:
     copy = room[at : at + size].view(array.dtype)
     copy[: array.size] = array.reshape(-1)
     return copy
-
-
-def groups(grid: Triple) -> int:
-    return prod(grid)

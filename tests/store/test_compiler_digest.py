@@ -22,7 +22,6 @@ ENTRIES = {
     "ptx": ("backends/steps.py", "backends/ptx/emit.py"),
     "cubin": ("backends/steps.py", "backends/cubin/emit.py"),
     "hsaco": ("backends/steps.py", "backends/hsaco/emit.py"),
-    "hsaco": ("backends/steps.py", "backends/hsaco/emit.py"),
 }
 
 
