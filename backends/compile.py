@@ -27,6 +27,7 @@ from typing import Any
 
 from ..ir import extensions
 from ..ir.core import Kernel, Loc
+from ..ir.garbage import uncollected
 from ..ir.targets import Target
 from ..ir.text import parse_kernel
 from ..ir.verify import VerifyError, check_limits
@@ -72,6 +73,7 @@ def backend(name: str) -> ModuleType:
     return importlib.import_module(f"gristmill.backends.{name}.emit")
 
 
+@uncollected()
 def compile_kernel(
     text: str, target: str, options: Options, key: str = "", file: str = "<kernel IR>"
 ) -> tuple[bytes, Manifest]:

@@ -89,7 +89,7 @@ def measure(path: str, kernel: Kernel, target: str, runs: int) -> Row:
     prepare, finish = stages(target)
     passes = emission = float("inf")
     gc.collect()
-    gc.disable()  # as `emit` does
+    gc.disable()  # as `compile_kernel` does
     try:
         for _ in range(runs):
             start = time.process_time()

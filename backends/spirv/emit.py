@@ -12,9 +12,7 @@ them in the order of LocalInvocationIndex, which is what the kernel language def
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from ...ir.core import Kernel, Loc, Op
 from ..compile import CompileError, Emitted, Options
@@ -71,8 +69,7 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     matrices = cooperative.wanted(kernel) and not options.checks
     if matrices and (odd := cooperative.refused(kernel)):
         raise CompileError(kernel.name, f"spirv-{arch}", odd[1], odd[0].loc)
-    with _uncollected():
-        return emit_lowered(prepare(kernel, options), base, native, arch)
+    return emit_lowered(prepare(kernel, options), base, native, arch)
 
 
 def validate(
@@ -126,18 +123,6 @@ def _place(
         return None
     found = [loc for offset, loc in marks if offset <= offsets[instruction]]
     return found[-1] if found else None
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the cycle collector out: a compile makes many objects and hardly any cycle."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def emit_lowered(

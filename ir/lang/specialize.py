@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core import Kernel, Loc, Region
 from ..dtypes import DType, i32
+from ..garbage import uncollected
 from ..verify import VerifyError, verify
 from .decorator import KernelFunction, _refuse, fast_flags
 from .diagnostics import Diagnostic, Note
@@ -24,6 +25,7 @@ from .tracer import MAX_OPS, Tracer
 RECURSION = 12_000  # Python frames: MAX_DEPTH statements of MAX_DEPTH expressions never need more
 
 
+@uncollected()
 def specialize(function: KernelFunction, specialization: str, given: dict[str, Any]) -> Kernel:
     """Trace, renumber and verify one specialization."""
     node = function.source.node
