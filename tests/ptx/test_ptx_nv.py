@@ -44,6 +44,8 @@ MATMULS: tuple[dict[str, Any], ...] = (
     {"T": "bf16", "B_COLUMNS": True},
     {"BN": 64, "GROUPS": 2, "STAGES": 2},
     {"BN": 128, "GROUPS": 1, "STAGES": 3, "EPILOGUE": "relu"},
+    {"CLUSTER": 2},
+    {"CLUSTER": 2, "B_COLUMNS": True, "GROUPS": 4},
 )
 
 
@@ -109,11 +111,12 @@ def test_the_matrix_product_agrees_with_its_reference(
     constexprs: dict[str, Any], rng: np.random.Generator
 ) -> None:
     full = {name: default for name, (_, default) in nv_matmul.constexprs.items()} | constexprs
-    model = Model(nv_matmul.trace("s", **constexprs), ARCH)
+    traced = nv_matmul.trace("s", **constexprs)
+    model = Model(traced, ARCH)
     (family,) = FAMILIES
     for args in family.inputs(rng, full):
-        tiles = -(-args["m"] // 128) * -(-args["n"] // full["BN"])
-        grid = (min(tiles, full["GROUPS"]), 1, 1)
+        assert traced.grid is not None
+        grid = (abi.evaluate(traced.grid[0], {}, {w: args[w] for w in "mnk"}), 1, 1)
         model.run(list(args.values()), grid, seed=int(rng.integers(1 << 30)))
         expected = family.reference(args, full)["c"]
         assert compare(args["c"], expected, DTYPES[str(full["T"])]).ok
@@ -218,9 +221,69 @@ def test_clusters_and_dependent_launches_assemble() -> None:
     ):
         assert word in text
     assert re.search(r"\.(reqnctapercluster|explicitcluster)", text)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_cluster_shares_what_each_copies(size: int, rng: np.random.Generator) -> None:
+    model = Model(shared_out.trace("s", CLUSTER=size), ARCH)
+    for _ in range(5):  # orders of threads
+        x, y = rng.integers(0, 1000, 1024).astype(np.int32), np.zeros(1024, np.int32)
+        model.run([x, y], (8, 1, 1), seed=int(rng.integers(1 << 30)))
+        parts = x.reshape(8, 128)[:, :64].reshape(8 // size, 64 * size)
+        assert (y.reshape(8, 128) == parts[:, :128].repeat(size, axis=0)).all()
+
+
+MEETING = "  call void @llvm.nvvm.barrier.cluster.arrive()\n"
+MEETING += MEETING.replace("arrive", "wait")
+
+
+def only_the_first(text: str) -> str:
+    """The first block of a cluster alone comes to its last barrier."""
+    before, after = text.rsplit(MEETING, 1)
+    rank = "  %mine = call range(i32 0, 2) i32 @llvm.nvvm.read.ptx.sreg.cluster.ctarank()\n"
+    rank += "  %first = icmp eq i32 %mine, 0\n  br i1 %first, label %meet, label %past\nmeet:\n"
+    return f"{before}{rank}{MEETING}  br label %past\npast:\n{after}"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        # The others' mbarriers are not there yet, or a block is gone that is still copied to.
+        (lambda text: text.replace(MEETING, "", 1), "mbarrier that was not initialised|is stuck"),
+        (lambda text: text.replace("= trunc i32 3 to i16", "= trunc i32 5 to i16"),
+         "a copy to workgroups 0x5 of 2"),
+        (lambda text: re.sub(r"(mapa.shared.cluster\(.*, i32) 1\)", r"\1 2)", text, count=1),
+         "workgroup 2 of a cluster of 2"),
+        (lambda text: re.sub(r"(arrive.scope.cluster.*i32) 1\)", r"\1 3)", text, count=1),
+         "3 arrive where"),
+        (lambda text: re.sub(r"(expect.tx.*i32) 512\)", r"\1 768)", text, count=1), "is stuck"),
+        (only_the_first, r"stuck(.|\n)*thread 0 of block 0 waits at .*cluster.wait"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_between_the_blocks_of_a_cluster_is_found(
+    change: Callable[[str], str], message: str
+) -> None:
+    def edit(text: str) -> str:
+        changed = change(text)
+        assert changed != text
+        return changed
+
+    model = Model(shared_out.trace("s"), ARCH, edit=edit)
     x, y = np.arange(512, dtype=np.int32), np.zeros(512, np.int32)
-    with pytest.raises(ModelError, match="clusters are not modelled"):
-        Model(traced, ARCH).run([x, y], (4, 1, 1))
+
+    def run() -> None:
+        for seed in range(40):
+            model.run([x, y], (4, 1, 1), seed=seed)
+
+    with pytest.raises(ModelError, match=message):
+        run()
+
+
+def test_a_grid_that_is_no_multiple_of_the_cluster_is_refused() -> None:
+    model = Model(shared_out.trace("s"), ARCH)
+    x, y = np.arange(384, dtype=np.int32), np.zeros(384, np.int32)
+    with pytest.raises(ModelError, match="a grid of 3 along x: no multiple of clusters of 2"):
+        model.run([x, y], (3, 1, 1))
 
 
 @pytest.mark.parametrize(

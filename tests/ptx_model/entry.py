@@ -11,7 +11,7 @@ from __future__ import annotations
 from gristmill.ir import abi
 from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import Access
-from gristmill.ir.extensions import gpu_layout
+from gristmill.ir.extensions import cluster, gpu_layout
 
 from .retarget import MAP, Retargeted, size_of
 from .table import NotModelledError
@@ -59,14 +59,15 @@ def entry_text(kernel: Kernel, made: Retargeted, dynamic: int) -> str:
     )
     x, y, z = kernel.workgroup
     size = gpu_layout(kernel).size
-    described = "{ ptr, ptr, ptr, [3 x i32], i32, i32, i32, ptr }"
+    described = "{ ptr, ptr, ptr, [3 x i32], i32, i32, i32, i32, ptr }"
     return "\n".join(
         [
             *strings,
             f"@model.objects = private constant [{len(objects)} x {_DESCRIBED}] [{rows}]",
             f"@model.descriptor = private constant {described} {{ ptr @model.name, "
             f"ptr @model.sites, ptr @model.unpack, [3 x i32] [i32 {x}, i32 {y}, i32 {z}], "
-            f"i32 {dynamic}, i32 {len(objects)}, i32 {size}, ptr @model.objects }}",
+            f"i32 {dynamic}, i32 {len(objects)}, i32 {size}, i32 {cluster(kernel)}, "
+            "ptr @model.objects }",
             "declare i32 @model_launch(ptr, ptr, ptr, ptr, i32)",
             f"define i32 @{made.entry}(ptr %params, ptr %grid, ptr %block, i32 %dynamic) {{",
             "  %r = call i32 @model_launch(ptr @model.descriptor, ptr %params, ptr %grid, "

@@ -9,8 +9,9 @@ emitter promised LLVM. The optimiser's passes are those that PTX goes through.
 What it cannot: LLVM's code generator for PTX, the assembler and the hardware. Arithmetic is the
 host's, so a contraction by ptxas, a flushed denormal (`atom.add.f32`), the error of `ex2.approx`
 and its like, the order of -0 and 0 in `min.f32` and the payload of a NaN are not seen. Memory is as
-ordered as the host's: a missing fence does not show. Blocks run one after the other: those that
-wait for each other end by a limit of time.
+ordered as the host's: a missing fence does not show. Blocks of a cluster run together, each with
+workgroup arrays of its own, and without a watch for races; others run one after the other: those
+that wait for each other end by a limit of time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from gristmill.backends.ptx import shared
 from gristmill.backends.ptx.emit import find_arch, prepare, write
 from gristmill.ir import abi
 from gristmill.ir.core import Kernel
-from gristmill.ir.extensions import used
+from gristmill.ir.extensions import cluster, used
 from gristmill.runtime.launch import folded
 
 from .entry import entry_text
@@ -95,7 +96,7 @@ def host_text(kernel: Kernel, arch: str, edit: Edit | None = None) -> str:
     text = edit(text) if edit else text
     dynamic = shared.dynamic_bytes(shared.place_arrays(kernel))
     memory, counter = len(abi.memory_params(kernel.params)), "grid_barrier" in used(kernel)
-    made = Rewriter(memory, bool(kernel.sites), dynamic, counter).run(text)
+    made = Rewriter(memory, bool(kernel.sites), dynamic, counter, cluster(kernel) > 1).run(text)
     return f"{made.text}\n{entry_text(kernel, made, dynamic)}\n"
 
 

@@ -74,11 +74,18 @@ class Retargeted:
 
 
 class Rewriter:
-    """One module. memory_params: how many pointers are buffers; dynamic: bytes of the dynamic block."""
+    """One module. memory_params: how many pointers are buffers; dynamic: bytes of the dynamic
+    block; clustered: blocks run together, each with workgroup arrays of its own."""
 
     def __init__(
-        self, memory_params: int, faults: bool, dynamic: int, counter: bool = False
+        self,
+        memory_params: int,
+        faults: bool,
+        dynamic: int,
+        counter: bool = False,
+        clustered: bool = False,
     ) -> None:
+        self.clustered = clustered
         self.out = Retargeted()
         self.shims = Shims()
         self.assembly = Assembly()
@@ -89,6 +96,7 @@ class Rewriter:
             self.objects["%faults"] = memory_params
         if counter:
             self.objects["%grid_counter"] = len(self.objects)
+        self.own: list[str] = []  # arrays of which each block has one
         self.private: dict[str, int] = {}  # stack slots and their bytes
         self.lines: list[str] = []
 
@@ -102,6 +110,8 @@ class Rewriter:
         return self.out
 
     def _line(self, line: str) -> None:
+        for symbol in self.own:
+            line = re.sub(rf"{symbol}\b", f"%{symbol[1:]}", line)
         if found := _SHARED.match(line):
             line = self._array(*found.groups())
         elif line.startswith("define "):
@@ -115,10 +125,17 @@ class Rewriter:
             line = self._calls(line)
         if line:
             self.lines.append(line)
+        if line == "entry:":
+            for symbol in self.own:
+                number = self.objects[symbol]
+                self.objects[f"%{symbol[1:]}"] = number
+                self.lines.append(f"  %{symbol[1:]} = call ptr @model_array(i32 {number})")
 
     def _array(self, symbol: str, count: str, element: str, align: str) -> str:
         total = int(count) or self.dynamic
         self.objects[symbol] = len(self.objects)
+        if self.clustered:
+            self.own.append(symbol)
         self.out.arrays.append(Array(symbol, int(count), size_of(element)))
         return f"{symbol} = internal global [{total} x {element}] undef, align {align}"
 

@@ -12,6 +12,7 @@ _HEAD = (
     "nounwind memory(inaccessiblemem: readwrite)",
     "declare void @model_touch_private(ptr captures(none), ptr captures(none), i64, i32, i32, i32) "
     "nounwind memory(inaccessiblemem: readwrite)",
+    "declare ptr @model_array(i32) nounwind memory(none)",
     "declare i32 @model_within(i32, i32, i32, i32) nounwind memory(inaccessiblemem: readwrite)",
 )
 # How a value of a type is handed to C: type there, and the instruction that makes it.

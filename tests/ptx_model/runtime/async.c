@@ -13,7 +13,7 @@ typedef struct Copy {
 static uint32_t groups[MOST_THREADS]; /* committed so far, by thread */
 
 void forget_copies(Thread *t) {
-  groups[t->linear] = 0;
+  groups[t - threads] = 0;
   for (Copy *c = t->pending, *next; c; c = next) next = c->next, free(c);
   t->pending = NULL;
 }
@@ -23,7 +23,7 @@ static void begin_copy(uint32_t site, char *to, const char *from, uint32_t bytes
   touch(to, ANY_OBJECT, bytes, bytes, STORE, site);
   if (given) touch(from, ANY_OBJECT, given, bytes, LOAD, site);
   Copy *c = malloc(sizeof *c), **end = (Copy **)&now->pending;
-  *c = (Copy){to, from, bytes, given, groups[now->linear], NULL};
+  *c = (Copy){to, from, bytes, given, groups[number_now()], NULL};
   while (*end) end = &(*end)->next;
   *end = c;
   memset(to, draw() & 1 ? 0xFF : 0x5A, bytes);
@@ -52,10 +52,10 @@ COPY(ca, 4)
 COPY(ca, 8)
 COPY(ca, 16)
 COPY(cg, 16)
-API void nv_cp_async_commit_group(uint32_t site) { (void)site, groups[now->linear]++; }
+API void nv_cp_async_commit_group(uint32_t site) { (void)site, groups[number_now()]++; }
 API void nv_cp_async_wait_group(uint32_t site, uint32_t left) {
   (void)site;
-  uint32_t all = groups[now->linear];
+  uint32_t all = groups[number_now()];
   finish_copies(all > left ? all - left : 0);
 }
 API void nv_cp_async_wait_all(uint32_t site) { (void)site, finish_copies(~0u); }

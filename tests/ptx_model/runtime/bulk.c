@@ -72,28 +72,46 @@ static void put(char *spot, char *to, uint32_t bytes, uint32_t site) {
   memcpy(to, spot, bytes);
 }
 
+/* What is copied to one workgroup or to all of the mask, to the same place in each, and told to the
+   mbarrier at the same place. data: given away. */
+static void begin_all(uint32_t site, char *to, const char *barrier, char *data, uint32_t bytes,
+                      int several, uint32_t mask) {
+  if (!several) {
+    begin_bulk(site, to, barrier, data, bytes);
+    return;
+  }
+  if (!mask || mask >> cluster_size) fail(site, "a copy to workgroups %#x of %u", mask, cluster_size);
+  for (uint32_t rank = 0; rank < cluster_size; rank++) {
+    if (!(mask >> rank & 1)) continue;
+    char *there = (char *)(uintptr_t)peer(to, rank, site);
+    touch(there, ANY_OBJECT, bytes, 16, STORE, site);
+    begin_bulk(site, there, peer(barrier, rank, site), memcpy(malloc(bytes + 1), data, bytes),
+               bytes);
+  }
+  free(data);
+}
+
 static void load_box(uint32_t site, char *to, const char *barrier, const TensorMap *map,
-                     uint32_t rank, const int32_t *at, int multicast) {
+                     uint32_t rank, const int32_t *at, int several, uint32_t mask) {
   const TensorMap *m = checked(map, rank, site);
   uint32_t bytes = box_bytes(m), align = m->swizzle ? 1024 : 128;
-  if (multicast) fail(site, "copies to several workgroups are not modelled");
   if ((uintptr_t)to % align) fail(site, "a tile that is no multiple of %u", align);
   touch(to, ANY_OBJECT, bytes, 16, STORE, site);
   snapshot = malloc(bytes), tile_start = (uintptr_t)to;
   each_row(m, at, to, site, take);
-  begin_bulk(site, to, barrier, snapshot, bytes);
+  begin_all(site, to, barrier, snapshot, bytes, several, mask);
 }
 
 static void later(Out o) {
-  o.group = groups[now->linear];
-  Out *kept = malloc(sizeof o), **end = &outs[now->linear];
+  o.group = groups[number_now()];
+  Out *kept = malloc(sizeof o), **end = &outs[number_now()];
   *kept = o;
   while (*end) end = &(*end)->next;
   *end = kept;
 }
 
 static void finish(uint32_t before_group) {
-  Out **first = &outs[now->linear];
+  Out **first = &outs[number_now()];
   for (Out *o; (o = *first) && o->group < before_group; *first = o->next, free(o)) {
     if (o->map) {
       each_row(o->map, o->at, (char *)(uintptr_t)o->from, o->site, put);
@@ -105,11 +123,11 @@ static void finish(uint32_t before_group) {
   }
 }
 static void wait_for(uint32_t left) {
-  uint32_t all = groups[now->linear];
+  uint32_t all = groups[number_now()];
   finish(all > left ? all - left : 0);
 }
 
-API void nv_cp_async_bulk_commit_group(uint32_t site) { (void)site, groups[now->linear]++; }
+API void nv_cp_async_bulk_commit_group(uint32_t site) { (void)site, groups[number_now()]++; }
 API void nv_cp_async_bulk_wait_group(uint32_t site, uint32_t left) { (void)site, wait_for(left); }
 API void nv_cp_async_bulk_wait_group_read(uint32_t site, uint32_t left) {
   (void)site, wait_for(left);
@@ -124,21 +142,20 @@ API void nv_cp_async_bulk_global_to_shared_cluster(uint32_t site, char *to, cons
                                                    const char *from, uint32_t bytes, uint16_t mask,
                                                    uint64_t hint, uint8_t several,
                                                    uint8_t hinted) {
-  (void)mask, (void)hint, (void)hinted;
-  if (several) fail(site, "copies to several workgroups are not modelled");
+  (void)hint, (void)hinted;
   if (bytes % 16) fail(site, "a bulk copy of %u bytes: no multiple of 16", bytes);
   touch(to, ANY_OBJECT, bytes, 16, STORE, site), touch(from, ANY_OBJECT, bytes, 16, LOAD, site);
   char *data = malloc(bytes + 1);
   memcpy(data, from, bytes);
-  begin_bulk(site, to, barrier, data, bytes);
+  begin_all(site, to, barrier, data, bytes, several, mask);
 }
 
 #define TILE(rank, coordinates, ...)                                                           \
   API void nv_cp_async_bulk_tensor_g2s_tile_##rank##d(                                         \
       uint32_t site, char *to, const char *barrier, const TensorMap *map, coordinates,         \
       uint16_t mask, uint64_t hint, uint8_t several, uint8_t hinted, uint32_t cta_group) {     \
-    (void)mask, (void)hint, (void)hinted, (void)cta_group;                                     \
-    load_box(site, to, barrier, map, rank, (int32_t[]){__VA_ARGS__}, several);                 \
+    (void)hint, (void)hinted, (void)cta_group;                                                 \
+    load_box(site, to, barrier, map, rank, (int32_t[]){__VA_ARGS__}, several, mask);           \
   }                                                                                            \
   API void nv_cp_async_bulk_tensor_s2g_tile_##rank##d(uint32_t site, const char *from,         \
                                                       const TensorMap *map, coordinates,       \
@@ -163,16 +180,8 @@ TILE(5, C5, a, b, c, d, e)
 
 API void nv_griddepcontrol_wait(uint32_t site) { (void)site; }
 API void nv_griddepcontrol_launch_dependents(uint32_t site) { (void)site; }
-API uint32_t nv_read_ptx_sreg_cluster_ctarank(void) { return 0; }
-/* Workgroups run one after the other here: what is for several of a cluster is refused. */
-static _Noreturn void no_clusters(uint32_t site) { fail(site, "clusters are not modelled"); }
-API void nv_barrier_cluster_arrive(uint32_t site) { no_clusters(site); }
-API void nv_barrier_cluster_wait(uint32_t site) { no_clusters(site); }
-API void *nv_mapa_shared_cluster(uint32_t site, void *at, uint32_t rank) {
-  (void)at, (void)rank;
-  no_clusters(site);
-}
-API void nv_mbarrier_arrive_scope_cluster_space_cluster(uint32_t site, void *at, uint32_t n) {
-  (void)at, (void)n;
-  no_clusters(site);
+
+/* The same place in another workgroup of the cluster, and an arrival there. */
+API const char *nv_mapa_shared_cluster(uint32_t site, const char *at, uint32_t rank) {
+  return peer(at, rank, site);
 }

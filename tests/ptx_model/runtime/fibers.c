@@ -74,7 +74,7 @@ static void begin(void) {
   kernel->run(parameters);
   now->state = DONE, done_count++;
   if (now->pending) fail(0, "left with asynchronous copies that it has not waited for");
-  if (bulk_pending(now->linear)) fail(0, "left with bulk copies that it has not waited for");
+  if (bulk_pending(number_now())) fail(0, "left with bulk copies that it has not waited for");
   pass();
   __builtin_unreachable();
 }
@@ -83,7 +83,7 @@ void start_block(const void *params) {
   clear_barriers(), forget_mbarriers();
   parameters = params, ready_count = done_count = 0, failed = 0;
   order = (int)(draw() % 3), started = time(NULL);
-  for (uint32_t n = 0; n < thread_count; n++) {
+  for (uint32_t n = 0; n < all_threads(); n++) {
     Thread *t = &threads[n];
     if (!t->stack) {
       t->stack = mmap(NULL, STACK + 4096, PROT_READ | PROT_WRITE,
@@ -93,9 +93,10 @@ void start_block(const void *params) {
       t->stack = (char *)t->stack + 4096;
     }
     forget_copies(t), forget_bulk(n);
-    *t = (Thread){.stack = t->stack, .linear = n};
-    t->tid[0] = n % block_size[0], t->tid[1] = n / block_size[0] % block_size[1];
-    t->tid[2] = n / block_size[0] / block_size[1];
+    uint32_t linear = n % thread_count;
+    *t = (Thread){.stack = t->stack, .linear = linear, .rank = n / thread_count};
+    t->tid[0] = linear % block_size[0], t->tid[1] = linear / block_size[0] % block_size[1];
+    t->tid[2] = linear / block_size[0] / block_size[1];
     t->context = fresh_context(t->stack, begin);
     wake(t);
   }
@@ -106,7 +107,9 @@ void wake(Thread *t) { t->state = READY, ready[ready_count++] = t; }
 static const char *where(const Thread *t) {
   static char text[640];
   static const char *const doing[] = {"can go on", "waits for its warp at", "waits at", "has left"};
-  snprintf(text, sizeof text, "thread %u %s %s", t->linear, doing[t->state],
+  char block[24] = "";
+  if (cluster_size > 1) snprintf(block, sizeof block, " of block %u", t->rank);
+  snprintf(text, sizeof text, "thread %u%s %s %s", t->linear, block, doing[t->state],
            t->state == AT_WARP || t->state == AT_BARRIER ? site_text(t->site) : "");
   return text;
 }
@@ -123,9 +126,9 @@ static _Noreturn void deadlock(void) {
   message[0] = 0;
   say("%s: block (%u, %u, %u) is stuck", kernel->name, block_id[0], block_id[1], block_id[2]);
   const Thread *last = NULL;
-  for (uint32_t n = 0; n < thread_count; n++) { /* the first of each row of alike threads */
+  for (uint32_t n = 0; n < all_threads(); n++) { /* the first of each row of alike threads */
     const Thread *t = &threads[n];
-    if (!last || t->state != last->state || t->site != last->site) say("\n  %s", where(t));
+    if (!last || t->rank != last->rank || t->state != last->state || t->site != last->site) say("\n  %s", where(t));
     last = t;
   }
   failed = 1;
@@ -140,7 +143,7 @@ void fail(uint32_t site, const char *format, ...) {
   vsnprintf(what, sizeof what, format, list);
   va_end(list);
   message[0] = 0;
-  say("%s: block (%u, %u, %u)", kernel->name, block_id[0], block_id[1], block_id[2]);
+  say("%s: block (%u, %u, %u)", kernel->name, block_id[0] + rank_now(), block_id[1], block_id[2]);
   if (now) say(", thread %u", now->linear);
   say(": %s", what);
   if (now && *site_text(site)) say("\n  at %s", site_text(site));
@@ -160,7 +163,7 @@ static Thread *next(void) {
 
 void pass(void) {
   Thread *me = now;
-  if (done_count == thread_count) change(&me->context, outside);
+  if (done_count == all_threads()) change(&me->context, outside);
   if (!ready_count) deliver_bulks(); /* what they wait for may be on its way */
   if (!ready_count) deadlock();
   now = next();

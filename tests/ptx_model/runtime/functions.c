@@ -8,8 +8,13 @@
   API uint32_t nv_read_ptx_sreg_##name##_x(void) { return from[0]; }                           \
   API uint32_t nv_read_ptx_sreg_##name##_y(void) { return from[1]; }                           \
   API uint32_t nv_read_ptx_sreg_##name##_z(void) { return from[2]; }
+static const uint32_t *own_block(void) {
+  static uint32_t place[3];
+  place[0] = block_id[0] + now->rank, place[1] = block_id[1], place[2] = block_id[2];
+  return place;
+}
 AXES(tid, now->tid)
-AXES(ctaid, block_id)
+AXES(ctaid, own_block())
 AXES(nctaid, grid_size)
 AXES(ntid, block_size)
 API uint32_t nv_read_ptx_sreg_laneid(void) { return now->linear % WARP; }

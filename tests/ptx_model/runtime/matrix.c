@@ -179,7 +179,7 @@ static void load(void **given, uint32_t mask) {
   for (int n = 0; n < 8 * first->matrices; n++) {
     const Load *l = given[n];
     for (int other = 0; other < 2; other++) { /* read for several lanes */
-      now = &threads[me->linear / WARP * WARP + (uint32_t)(n ^ other)];
+      now = &own_threads()[me->linear / WARP * WARP + (uint32_t)(n ^ other)];
       touch(l->row, ANY_OBJECT, 16, 16, LOAD, l->site);
     }
   }
@@ -228,7 +228,7 @@ static void keep(void **given, uint32_t mask) {
   const Store *first = given[0];
   for (int n = 0; n < 8 * first->matrices; n++) {
     const Store *s = given[n];
-    now = &threads[me->linear / WARP * WARP + (uint32_t)n];
+    now = &own_threads()[me->linear / WARP * WARP + (uint32_t)n];
     touch(s->row, ANY_OBJECT, 16, 16, STORE, s->site);
   }
   now = me;

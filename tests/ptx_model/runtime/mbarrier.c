@@ -9,7 +9,7 @@
 
 #include "model.h"
 
-#define MOST 64
+#define MOST (64 * MOST_CLUSTER)
 typedef struct { const char *at; uint32_t count, pending, phase; int64_t bytes; } Barrier;
 typedef struct { char *to, *data; uint32_t bytes, barrier; } Bulk; /* data: what it brings */
 static Barrier barriers[MOST];
@@ -31,7 +31,7 @@ static Barrier *find(const char *at, uint32_t site) {
 static void settle(Barrier *b) {
   if (b->pending || b->bytes) return;
   b->phase ^= 1, b->pending = b->count;
-  for (uint32_t n = 0; n < thread_count; n++)
+  for (uint32_t n = 0; n < all_threads(); n++)
     if (threads[n].state == AT_BARRIER && threads[n].given == b) wake(&threads[n]);
 }
 
@@ -60,6 +60,11 @@ API uint64_t nv_mbarrier_arrive_scope_cta_space_cta(uint32_t site, const char *a
 API uint64_t nv_mbarrier_arrive_expect_tx_scope_cta_space_cta(uint32_t site, const char *at,
                                                               uint32_t bytes) {
   return arrived(find(at, site), site, 1, bytes);
+}
+
+/* At another workgroup's, too: an address says which. */
+API void nv_mbarrier_arrive_scope_cluster_space_cluster(uint32_t site, const char *at, uint32_t n) {
+  arrived(find(at, site), site, n, 0);
 }
 
 static void deliver(Barrier *b) {

@@ -50,7 +50,8 @@ static Object *find(uintptr_t at) {
 void touch(const void *pointer, uint32_t object, uint32_t bytes, uint32_t align, int kind,
            uint32_t site) {
   uintptr_t at = (uintptr_t)pointer;
-  Object *o = object == ANY_OBJECT ? find(at) : &objects[object];
+  int any = object == ANY_OBJECT || (cluster_size > 1 && objects[object].shared);
+  Object *o = any ? find(at) : &objects[object];
   if (!o) fail(site, "address %#lx is in no buffer and no array", (unsigned long)at);
   uintptr_t offset = at - o->base;
   if (at < o->base || offset + bytes > o->bytes)
@@ -80,6 +81,35 @@ static uint64_t word(const char *params, uint64_t at, size_t bytes) {
   return value;
 }
 
+/* Workgroup arrays of further blocks: each block's in one piece, as the first block's lie. The
+   low bits of an address, which are all that a product by warpgroups has, tell its arrays apart. */
+#define ROOM (1u << 18)
+static char *rooms[MOST_CLUSTER];
+static void open_peers(void) {
+  uintptr_t low = UINTPTR_MAX, high = 0;
+  uint32_t own = object_count;
+  for (uint32_t n = 0; n < own; n++) {
+    Object *o = &objects[n];
+    o->first = n;
+    if (!o->shared) continue;
+    if (o->base < low) low = o->base;
+    if (o->base + o->bytes > high) high = o->base + o->bytes;
+  }
+  if (low > high) return;
+  low -= low % 1024;
+  if (high - low > ROOM) fail(0, "workgroup arrays that lie %zu bytes apart", (size_t)(high - low));
+  for (uint32_t rank = 1; rank < cluster_size; rank++) {
+    rooms[rank] = aligned_alloc(ROOM, ROOM);
+    for (uint32_t n = 0; n < own; n++) {
+      if (!objects[n].shared) continue;
+      if (object_count == MOST_OBJECTS) fail(0, "more than %d arrays", MOST_OBJECTS);
+      Object *o = &objects[object_count++];
+      *o = objects[n], o->rank = rank;
+      o->base = (uintptr_t)rooms[rank] + (objects[n].base - low);
+    }
+  }
+}
+
 void open_objects(const void *params, uint32_t dynamic) {
   object_count = kernel->objects;
   for (uint32_t n = 0; n < object_count; n++) {
@@ -97,12 +127,30 @@ void open_objects(const void *params, uint32_t dynamic) {
       uint64_t base = word(params, d->count_at, 4), last = base + d->count - 1;
       o->base += base / 32 * 4, o->bytes = (last / 32 - base / 32 + 1) * 4;
     }
-    if (d->kind != FAULTS && d->kind != COUNTER && o->writable && thread_count > 1)
+    if (d->kind != FAULTS && d->kind != COUNTER && o->writable && thread_count > 1 &&
+        cluster_size == 1) /* blocks of a cluster order themselves by more than barriers */
       o->cells = calloc(o->bytes / o->element + 1, sizeof *o->cells);
   }
+  open_peers();
+}
+
+/* Where a workgroup array of the running block lies. number: of the object in the first block. */
+static Object *of_block(uint32_t number, uint32_t rank) {
+  for (uint32_t n = 0; n < object_count; n++)
+    if (objects[n].shared && objects[n].first == number && objects[n].rank == rank)
+      return &objects[n];
+  return NULL;
+}
+API char *model_array(uint32_t number) { return (char *)of_block(number, now->rank)->base; }
+const char *peer(const char *at, uint32_t rank, uint32_t site) {
+  Object *here = find((uintptr_t)at);
+  if (!here || !here->shared) fail(site, "an address outside of workgroup memory");
+  if (rank >= cluster_size) fail(site, "workgroup %u of a cluster of %u", rank, cluster_size);
+  return (char *)of_block(here->first, rank)->base + ((uintptr_t)at - here->base);
 }
 
 void close_objects(void) {
+  for (uint32_t rank = 0; rank < MOST_CLUSTER; rank++) free(rooms[rank]), rooms[rank] = NULL;
   for (uint32_t n = 0; n < object_count; n++) free(objects[n].cells);
 }
 

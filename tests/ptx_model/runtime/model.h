@@ -13,8 +13,9 @@
 
 #define API __attribute__((visibility("default")))
 #define WARP 32
-#define MOST_THREADS 1024
-#define MOST_OBJECTS 256
+#define MOST_CLUSTER 8 /* blocks that run together; any other number runs one after the other */
+#define MOST_THREADS (1024 * MOST_CLUSTER)
+#define MOST_OBJECTS 512
 
 /* How a module describes itself; `entry.py` writes these as LLVM constants. */
 enum { BUFFER, STATIC_SHARED, DYNAMIC_SHARED, FAULTS, COUNTER };
@@ -27,7 +28,7 @@ typedef struct {
 typedef struct {
   const char *name, *sites; /* sites: the text of every op that may fail, a line each */
   void (*run)(const void *params);
-  uint32_t workgroup[3], dynamic, objects, parameter_bytes;
+  uint32_t workgroup[3], dynamic, objects, parameter_bytes, cluster;
   const Described *object;
 } Descriptor;
 
@@ -39,6 +40,7 @@ typedef struct {
   size_t bytes;
   uint32_t element;
   int writable, shared;
+  uint32_t rank, first; /* of a workgroup array: whose, and its number in the first block */
   Cell *cells;
 } Object;
 enum { LOAD, STORE, ATOMIC };
@@ -46,7 +48,7 @@ enum { LOAD, STORE, ATOMIC };
 enum { READY, AT_WARP, AT_BARRIER, DONE };
 typedef struct Thread {
   void *context, *stack;
-  uint32_t linear, tid[3];
+  uint32_t rank, linear, tid[3]; /* which block of the cluster, which thread of the block */
   int state;
   uint32_t site, mask, barrier; /* where it waits, with which lanes, at which barrier */
   void *given;                  /* what it brought to a warp's op */
@@ -54,8 +56,13 @@ typedef struct Thread {
 } Thread;
 
 extern Thread *now;             /* the running thread */
-extern Thread threads[MOST_THREADS];
-extern uint32_t thread_count, block_size[3], grid_size[3], block_id[3];
+extern Thread threads[MOST_THREADS]; /* block after block */
+extern uint32_t thread_count, cluster_size, block_size[3], grid_size[3]; /* threads of a block */
+extern uint32_t block_id[3]; /* of the first block of a cluster, which goes on along x */
+static inline uint32_t rank_now(void) { return now ? now->rank : 0; }
+static inline Thread *own_threads(void) { return threads + rank_now() * thread_count; }
+static inline uint32_t all_threads(void) { return thread_count * cluster_size; }
+static inline uint32_t number_now(void) { return (uint32_t)(now - threads); }
 extern const Descriptor *kernel;
 extern Object objects[MOST_OBJECTS];
 extern uint32_t object_count;
@@ -89,6 +96,7 @@ void touch(const void *at, uint32_t object, uint32_t bytes, uint32_t align, int 
 void open_objects(const void *params, uint32_t dynamic);
 void close_objects(void);
 void spoil_shared(void);
+const char *peer(const char *at, uint32_t rank, uint32_t site); /* the same place of another block */
 void stop_race_watch(void);
 
 /* matrix.c: the value of the 8-bit float that is byte n of a register */

@@ -2,7 +2,10 @@
 
 #include "model.h"
 
-static Thread *of_warp(uint32_t lane) { return &threads[now->linear / WARP * WARP + lane]; }
+static Thread *of_warp(uint32_t lane) {
+  return &own_threads()[now->linear / WARP * WARP + lane];
+}
+static int is_there(const Thread *t) { return t < own_threads() + thread_count; }
 
 void meet(uint32_t site, uint32_t mask, void *given, void (*work)(void **given, uint32_t mask)) {
   Thread *me = now;
@@ -13,7 +16,7 @@ void meet(uint32_t site, uint32_t mask, void *given, void (*work)(void **given, 
   for (uint32_t lane = 0; lane < WARP; lane++) {
     if (!(mask >> lane & 1)) continue;
     Thread *t = of_warp(lane);
-    if (t >= threads + thread_count) fail(site, "the block has no lane %u of this warp", lane);
+    if (!is_there(t)) fail(site, "the block has no lane %u of this warp", lane);
     if (t->state == DONE) fail(site, "lane %u is in the mask and has left", lane);
     if (t->state == AT_WARP && (t->site != site || t->mask != mask))
       fail(site, "lane %u waits at another op, or with another mask", lane);
@@ -29,15 +32,20 @@ void meet(uint32_t site, uint32_t mask, void *given, void (*work)(void **given, 
 }
 
 #define BARRIERS 16
-static uint32_t arrived[BARRIERS];
-void clear_barriers(void) { memset(arrived, 0, sizeof arrived); }
+static uint32_t of_blocks[MOST_CLUSTER][BARRIERS], of_cluster, cluster_phase;
+static uint32_t phases[MOST_THREADS]; /* of the cluster's barrier, when each thread arrived */
+void clear_barriers(void) {
+  memset(of_blocks, 0, sizeof of_blocks);
+  of_cluster = 0;
+}
 
 /* count: how many threads the barrier is for. All lanes of a warp come by the same instruction. */
 static void arrive(uint32_t site, uint32_t barrier, uint32_t count) {
+  uint32_t *arrived = of_blocks[rank_now()];
   if (barrier >= BARRIERS) fail(site, "there is no barrier %u", barrier);
   for (uint32_t lane = 0; lane < WARP; lane++) {
     const Thread *t = of_warp(lane);
-    if (t < threads + thread_count && t->state == AT_BARRIER && t->barrier == barrier &&
+    if (is_there(t) && t->state == AT_BARRIER && t->barrier == barrier &&
         t->site != site)
       fail(site, "thread %u of this warp waits at another barrier instruction", t->linear);
   }
@@ -46,8 +54,9 @@ static void arrive(uint32_t site, uint32_t barrier, uint32_t count) {
     fail(site, "%u threads at a barrier for %u", arrived[barrier], count);
   if (arrived[barrier] == count) {
     epoch++, arrived[barrier] = 0;
+    Thread *own = own_threads();
     for (uint32_t n = 0; n < thread_count; n++)
-      if (threads[n].state == AT_BARRIER && threads[n].barrier == barrier) wake(&threads[n]);
+      if (own[n].state == AT_BARRIER && own[n].barrier == barrier) wake(&own[n]);
   }
   pass();
 }
@@ -58,6 +67,23 @@ API void nv_barrier_cta_sync_aligned_count(uint32_t site, uint32_t id, uint32_t 
   if (count % WARP) fail(site, "a barrier for %u threads: no multiple of %u", count, WARP);
   arrive(site, id, count);
 }
+
+/* The barrier of a cluster comes in two parts: who has arrived may go on until the wait. */
+#define OF_CLUSTER (~0u - 1)
+API void nv_barrier_cluster_arrive(uint32_t site) {
+  (void)site;
+  phases[number_now()] = cluster_phase;
+  if (++of_cluster < all_threads()) return;
+  of_cluster = 0, cluster_phase++, epoch++;
+  for (uint32_t n = 0; n < all_threads(); n++)
+    if (threads[n].state == AT_BARRIER && threads[n].barrier == OF_CLUSTER) wake(&threads[n]);
+}
+API void nv_barrier_cluster_wait(uint32_t site) {
+  if (phases[number_now()] != cluster_phase) return;
+  now->state = AT_BARRIER, now->site = site, now->barrier = OF_CLUSTER;
+  pass();
+}
+API uint32_t nv_read_ptx_sreg_cluster_ctarank(void) { return now->rank; }
 
 static void nothing(void **given, uint32_t mask) { (void)given, (void)mask; }
 API void nv_bar_warp_sync(uint32_t site, uint32_t mask) { meet(site, mask, &mask, nothing); }

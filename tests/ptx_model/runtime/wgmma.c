@@ -22,7 +22,7 @@ static const char *tile(uint64_t description, uint32_t site) {
   uintptr_t low = (description & 0x3FFF) << 4;
   for (uint32_t n = 0; n < object_count; n++) {
     uintptr_t away = (low - objects[n].base) & 0x3FFFF;
-    if (!objects[n].shared || away >= objects[n].bytes) continue;
+    if (!objects[n].shared || objects[n].rank != rank_now() || away >= objects[n].bytes) continue;
     array = &objects[n];
     return (char *)objects[n].base + away;
   }
