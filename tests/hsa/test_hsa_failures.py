@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import multiprocessing
-import threading
 import time
 from typing import Any
 
@@ -26,7 +25,7 @@ def assert_poisoned(device: runtime.Device, kind: type[runtime.Poisoned]) -> Non
         with pytest.raises(kind, match="poisoned"):
             call()
     device.close()
-    assert time.perf_counter() - begin < 1
+    assert time.perf_counter() - begin < 10  # of the 20 seconds that a wait may take
 
 
 def block_of(device: runtime.Device, bundle: runtime.Bundle, length: int = 5) -> Any:
@@ -49,7 +48,7 @@ def test_a_hung_queue_times_out_poisons_and_is_left_behind(
     begin = time.perf_counter()
     with pytest.raises(runtime.DeviceTimeout, match=r"the bound of 0\.1 s"):
         device.synchronize(timeout=0.1)
-    assert 0.1 <= time.perf_counter() - begin < 5
+    assert 0.1 <= time.perf_counter() - begin < 15
     held, users = fake.live(), fake.users
     assert_poisoned(device, runtime.DeviceTimeout)
     del recording, y
@@ -82,7 +81,7 @@ def test_a_full_ring_is_waited_for_no_longer_than_the_bound(
         recording.replay()
     with pytest.raises(runtime.DeviceTimeout, match=r"the queue took nothing for 0\.2 s"):
         recording.replay()
-    assert time.perf_counter() - begin < 5
+    assert time.perf_counter() - begin < 15
     assert_poisoned(device, runtime.DeviceTimeout)
     del recording, y
 
@@ -113,7 +112,7 @@ def test_a_queue_error_in_the_middle_of_a_block_is_typed(
     begin = time.perf_counter()
     with pytest.raises(kind, match=words):
         y.numpy()
-    assert time.perf_counter() - begin < 5  # not only at the bound
+    assert time.perf_counter() - begin < 15  # not only at the bound
     assert fake.dispatches == 5 + 2
     held = fake.live()
     assert_poisoned(device, kind)
@@ -197,7 +196,7 @@ def test_a_copy_that_fails_before_a_launch_is_found_by_the_wait(
     begin = time.perf_counter()
     with pytest.raises(runtime.DeviceLost, match="a copy failed"):
         device.synchronize()
-    assert time.perf_counter() - begin < 5
+    assert time.perf_counter() - begin < 15
     assert_poisoned(device, runtime.DeviceLost)
 
 
@@ -237,12 +236,12 @@ def test_an_interrupt_ends_a_wait_and_poisons_at_the_close(
     recording, y = block_of(device, bundle)
     fake.set(hang_after=0)
     recording.replay()
-    timer = threading.Timer(0.2, _thread.interrupt_main)
-    timer.start()
-    begin = time.perf_counter()
+    queue, begin = device._queue, time.perf_counter()  # type: ignore[attr-defined]
+    queue.check = _thread.interrupt_main  # called between the slices of a wait
     with pytest.raises(KeyboardInterrupt):
         device.synchronize()
-    assert time.perf_counter() - begin < 10
+    assert time.perf_counter() - begin < 30
+    del queue.check
     device.timeout = 0.1
     with pytest.raises(runtime.DeviceTimeout):
         device.close()

@@ -192,8 +192,8 @@ def test_a_timed_recording_gives_each_launch_its_seconds(
         recording.replay()
         first, none, last = recording.timestamps()
         assert none == 0
-        assert 3e-3 <= first < 1
-        assert 3e-3 <= last < 1
+        assert 3e-3 <= first < 60
+        assert 3e-3 <= last < 60
     assert set(y.numpy()) == {5}
 
 
