@@ -45,12 +45,15 @@ def make(folders: tuple[Path, Path], tmp_path: Path, require: Callable[..., None
     return bundle
 
 
+@pytest.mark.parametrize("pairs", [False, True])
 def test_the_matrix_product_by_launch_and_by_recording(
-    device: runtime.Device, make: Make, fake: FakeDriver, rng: np.random.Generator
+    device: runtime.Device, make: Make, fake: FakeDriver, rng: np.random.Generator, pairs: bool
 ) -> None:
-    full = {name: default for name, (_, default) in nv_matmul.constexprs.items()}
-    loaded = device.load(make(nv_matmul.trace("s")), "nv_matmul", "s")
-    assert loaded.manifest.requires == ("nv_async", "nv_roles", "nv_warpgroup")
+    constexprs = {"CLUSTER": 2} if pairs else {}
+    full = {name: default for name, (_, default) in nv_matmul.constexprs.items()} | constexprs
+    loaded = device.load(make(nv_matmul.trace("s", **constexprs)), "nv_matmul", "s")
+    wanted = {"nv_async", "nv_roles", "nv_warpgroup"} | ({"nv_cluster"} if pairs else set())
+    assert set(loaded.manifest.requires) == wanted
     for args in FAMILY.inputs(rng, full):
         expected = FAMILY.reference(args, full)["c"]
         loaded(**args)
