@@ -102,11 +102,30 @@ def halves(low: object, high: object) -> np.ndarray:
 def test_dot_products_of_halves(modifiers: str, wanted: int) -> None:
     c = np.full(64, np.float32(100).view(np.uint32))
     registers = {"v0": np.full(64, halves(2, 3)), "v1": np.full(64, halves(5, 7)), "v2": c}
-    every = ("gfx906", "gfx942", "gfx1100", "gfx1201")
-    for processor in every[2:] if "op_sel" in modifiers else every:  # gfx9 has no op_sel here
+    for processor in ("gfx906", "gfx942", "gfx1100", "gfx1201"):
+        if processor == "gfx942" and "op_sel" in modifiers:
+            continue  # it has none here
         cut = {k: v[: 64 if processor.startswith("gfx9") else 32] for k, v in registers.items()}
         m = execute(processor, "v_dot2_f32_f16 v3, v0, v1, v2" + modifiers, cut)
         assert (m.read(3)[0].view(np.float32) == wanted).all(), processor
+
+
+def test_halves_of_integers_by_op_sel() -> None:
+    registers = {"v0": np.full(64, 0x00030002), "v1": np.full(64, 0x00070005), "v2": np.full(64, 9)}
+    for modifiers, wanted in {
+        "": 2 * 5 + 3 * 7 + 9,
+        " op_sel:[0,1,0]": 2 * 7 + 3 * 7 + 9,
+        " op_sel_hi:[0,1,1]": 2 * 5 + 2 * 7 + 9,
+    }.items():
+        m = execute("gfx90a", "v_dot2_u32_u16 v3, v0, v1, v2" + modifiers, registers)
+        assert (m.read(3)[0] == wanted).all(), modifiers
+
+
+def test_gfx90a_takes_denormal_halves_for_zeros() -> None:
+    registers = {"v0": np.full(64, 0x00010001), "v1": np.full(64, 0x3C003C00)}
+    for processor, wanted in (("gfx908", 2.0**-23), ("gfx90a", 0.0)):
+        m = execute(processor, "v_dot2_f32_f16 v3, v0, v1, 0", registers)
+        assert (m.read(3)[0].view(np.float32) == wanted).all()
 
 
 def test_dot_products_of_bf16_and_into_the_destination() -> None:
