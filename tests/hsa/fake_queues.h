@@ -245,11 +245,16 @@ API Status hsa_iterate_agents(Status (*visit)(Handle, void *), void *data) {
   return OK;
 }
 static const char *isas_of(int gpu) { return isas[gpu][0] ? isas[gpu] : isas[0]; }
+static const char *own_of(int gpu) { /* its own among them: the first that is not generic */
+  const char *isa = isas_of(gpu);
+  while (memmem(isa, strcspn(isa, ","), "generic", 7)) isa = strchr(isa, ',') + 1;
+  return isa;
+}
 API Status hsa_agent_get_info(Handle agent, int which, void *out) {
   START;
-  int gpu = gpu_of(agent), wide = gpu < 0 || !strncmp(isas_of(gpu), "gfx9", 4);
+  int gpu = gpu_of(agent), wide = gpu < 0 || !strncmp(own_of(gpu), "gfx9", 4);
   if (which == 17) return *(uint32_t *)out = gpu >= 0, OK;
-  if (which == 0) return snprintf(out, 64, "%.*s", gpu < 0 ? 8 : (int)strcspn(isas_of(gpu), ":,"), gpu < 0 ? "Fake CPU" : isas_of(gpu)), OK;
+  if (which == 0) return snprintf(out, 64, "%.*s", gpu < 0 ? 8 : (int)strcspn(own_of(gpu), ":,"), gpu < 0 ? "Fake CPU" : own_of(gpu)), OK;
   if (which == 0xA009) return snprintf(out, 64, gpu < 0 ? "" : gpu ? "Fake Instinct %d" : "Fake Radeon", gpu), OK;
   if (gpu < 0) return ARGUMENT;
   switch (which) {

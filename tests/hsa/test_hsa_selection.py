@@ -55,6 +55,7 @@ def test_every_processor_is_of_one_family() -> None:
     [
         ("gfx1100", ["gfx11-generic", "gfx1100"], "gfx1100"),
         ("gfx1151,gfx11-generic", ["gfx1100", "gfx11-generic"], "gfx11-generic"),
+        ("gfx11-generic,gfx1151", ["gfx11-generic", "gfx1151"], "gfx1151"),
         (MI300, ["gfx942", "gfx942:xnack-"], "gfx942:xnack-"),
         (MI300, ["gfx942:xnack+", "gfx942:sramecc-", "gfx942"], "gfx942"),
         (MI300, ["gfx942", "gfx942:xnack-", MI300], MI300),

@@ -68,7 +68,8 @@ def _agent(api: Api, handle: int) -> Agent:
     product = api.told("hsa_agent_get_info", handle, PRODUCT, ctypes.c_char * 64)
     isas: tuple[str, ...] = ()
     if kind == GPU:
-        isas = tuple(_isa(api, isa) for isa in api.each("hsa_agent_iterate_isas", handle))
+        found = [_isa(api, isa) for isa in api.each("hsa_agent_iterate_isas", handle)]
+        isas = tuple(sorted(found, key=lambda isa: isa.partition(":")[0] != name))
     return Agent(handle, kind, name, _text(product) if product else "", isas or (name,))
 
 
