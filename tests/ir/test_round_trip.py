@@ -137,3 +137,15 @@ def test_a_kernel_as_a_string_is_its_text(rng: np.random.Generator) -> None:
     kernel = random_one(int(rng.integers(1 << 32)))
     assert parse_kernel(str(kernel)) == kernel
     assert f"{kernel}".startswith(f"kernel {kernel.name} ")
+
+
+@pytest.mark.parametrize("name", ["f8e4m3", "f8e5m2"])
+def test_every_constant_of_8_bits_comes_back(name: str) -> None:
+    lines = [f"  %{n + 1} = const nan:{n:#x} : {name}\n" for n in range(256)]
+    head = f"kernel k t\nparam y: {name} buffer write\nworkgroup 1 1 1\nindex i32\n"
+    text = f"{head}body(%y.0: buffer<{name},write>) {{\n{''.join(lines)}  return\n}}\n"
+    kernel = parse_kernel(text)
+    assert [op.attr("bits") for op in kernel.body.ops[:-1]] == list(range(256))
+    printed = print_kernel(kernel)
+    assert printed.count("nan:") == {"f8e4m3": 2, "f8e5m2": 6}[name]
+    assert parse_kernel(printed) == kernel
