@@ -45,7 +45,7 @@ def traced() -> Kernel:
     return plain.trace("s")
 
 
-@pytest.mark.parametrize("target", ["ptx-sm_80", "cpu-x86-64-v2", "cpu-aarch64"])
+@pytest.mark.parametrize("target", ["ptx-sm_80", "cpu-x86-64-v2", "cpu-aarch64", "hsaco-gfx1100"])
 def test_every_name_compiles_to_the_same_code(traced: Kernel, target: str) -> None:
     def code(name: str) -> tuple[bytes, str]:
         blob, manifest = compile_kernel(print_kernel(replace(traced, name=name)), target, Options())
