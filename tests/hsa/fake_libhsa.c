@@ -97,7 +97,8 @@ API const char *fake_misuse(void) { return misuse; }
 API const char *fake_failure(void) { return failure; }
 API void fake_failed(const char *text) { snprintf(failure, sizeof failure, "%s", text); }
 API void fake_kernels(const char *path) { host_kernels = dlopen(path, RTLD_NOW); }
-API void fakehsa_set_executor(Executor f, const char *names) { /* a list by ',', one more GPU by ';' */
+/* names: what each GPU runs, by ','; one more GPU by ';' */
+API void fakehsa_set_executor(Executor f, const char *names) {
   executor = f;
   memset(isas, 0, sizeof isas);
   for (int gpu = 0; gpu < MOST_GPUS && names; gpu++) {
@@ -148,7 +149,8 @@ static Memory *find(const void *at, uint64_t n) {
 }
 /* Pools: of the CPU 0x101 coarse, 0x102 fine, 0x103 for kernel parameters; of GPU n 0x200 + 16 n:
    1 workgroup memory, 2 fine, 3 coarse. */
-API Status hsa_amd_agent_iterate_memory_pools(Handle agent, Status (*visit)(Handle, void *), void *d) {
+API Status hsa_amd_agent_iterate_memory_pools(Handle agent, Status (*visit)(Handle, void *),
+                                              void *d) {
   START;
   Handle first = agent == CPU ? 0x100 : 0x200 + 16 * (agent - GPUS);
   for (Handle n = 1; n <= 3; n++) visit(first + n, d);
@@ -200,11 +202,13 @@ API Status hsa_amd_memory_pool_free(void *base) {
   pthread_mutex_unlock(&lock);
   return OK;
 }
-API Status hsa_amd_agents_allow_access(uint32_t n, const Handle *agents, const uint32_t *f, const void *at) {
+API Status hsa_amd_agents_allow_access(uint32_t n, const Handle *agents, const uint32_t *f,
+                                       const void *at) {
   START;
   pthread_mutex_lock(&lock);
   Memory *m = find(at, 1);
-  for (uint32_t i = 0; m && i < n; i++) if (gpu_of(agents[i]) >= 0) m->reached |= 1u << gpu_of(agents[i]);
+  for (uint32_t i = 0; m && i < n; i++)
+    if (gpu_of(agents[i]) >= 0) m->reached |= 1u << gpu_of(agents[i]);
   pthread_mutex_unlock(&lock);
   return m ? OK : ARGUMENT;
 }
@@ -232,13 +236,17 @@ API Status hsa_signal_destroy(Handle h) {
   __atomic_sub_fetch(&counts[SIGNALS], 1, __ATOMIC_RELAXED);
   return OK;
 }
-API int64_t hsa_signal_load_scacquire(Handle s) { return __atomic_load_n(&((Signal *)s)->value, __ATOMIC_ACQUIRE); }
+API int64_t hsa_signal_load_scacquire(Handle s) {
+  return __atomic_load_n(&((Signal *)s)->value, __ATOMIC_ACQUIRE);
+}
 static void ring(Queue *q, int64_t index) { /* with the lock */
   Packet *first = q->base + ((uint64_t)(q->rung + 1) & (q->size - 1));
   bells++;
   if (index >= (int64_t)q->write) note("the bell rings for packet %ld of %lu", index, q->write);
-  if ((first->header & 255) == 1) note("the bell rings before packet %ld is published", q->rung + 1);
-  if ((first->header >> 9 & 3) != 2) note("packet %ld does not acquire what the host wrote", q->rung + 1);
+  if ((first->header & 255) == 1)
+    note("the bell rings before packet %ld is published", q->rung + 1);
+  if ((first->header >> 9 & 3) != 2)
+    note("packet %ld does not acquire what the host wrote", q->rung + 1);
   q->rung = index;
 }
 static void store(Handle h, int64_t value) {
@@ -254,18 +262,26 @@ API void hsa_signal_store_relaxed(Handle s, int64_t value) {
   store(s, value);
 }
 static int holds(int64_t value, int condition, int64_t with) {
-  return condition == 0 ? value == with : condition == 1 ? value != with : condition == 2 ? value < with : value >= with;
+  switch (condition) {
+    case 0: return value == with;
+    case 1: return value != with;
+    case 2: return value < with;
+  }
+  return value >= with;
 }
-API int64_t hsa_signal_wait_scacquire(Handle h, int condition, int64_t with, uint64_t ticks, int hint) {
+API int64_t hsa_signal_wait_scacquire(Handle h, int condition, int64_t with, uint64_t ticks,
+                                      int hint) {
   Signal *s = (Signal *)h;
   struct timespec end;
   clock_gettime(CLOCK_REALTIME, &end);
   uint64_t ns = (uint64_t)end.tv_nsec + ticks * 10 % 1000000000;
-  end.tv_sec += (time_t)(ticks / 100000000 + ns / 1000000000), end.tv_nsec = (long)(ns % 1000000000);
+  end.tv_sec += (time_t)(ticks / 100000000 + ns / 1000000000);
+  end.tv_nsec = (long)(ns % 1000000000);
   pthread_mutex_lock(&lock);
   while (!holds(s->value, condition, with) && !pthread_cond_timedwait(&changed, &lock, &end));
   int64_t value = s->value;
-  if (holds(value, condition, with) && !s->released) note("the host waits for what is not released to it");
+  if (holds(value, condition, with) && !s->released)
+    note("the host waits for what is not released to it");
   pthread_mutex_unlock(&lock);
   return value;
 }
@@ -288,7 +304,8 @@ static void *copy_all(void *unused) {
     Handle gpu = gpu_of(c->to_agent) >= 0 ? c->to_agent : c->from_agent;
     uint32_t reach = gpu_of(gpu) < 0 ? 0 : 1u << gpu_of(gpu);
     if (!to || !from) note("a copy of %lu bytes outside of live memory", c->size);
-    else if (!(to->reached & from->reached & reach)) note("a copy of memory that the GPU does not reach");
+    else if (!(to->reached & from->reached & reach))
+      note("a copy of memory that the GPU does not reach");
     else if (option(FAIL_COPY)) { c->done->value = -1; pthread_cond_broadcast(&changed); continue; }
     else memcpy(c->to, c->from, c->size);
     count_down(c->done, 1);
@@ -302,7 +319,8 @@ API Status hsa_amd_memory_async_copy(void *to, Handle to_agent, const void *from
   if (waits > 1 || !done || !n) return ARGUMENT;
   pthread_mutex_lock(&lock);
   Copy *c = malloc(sizeof *c);
-  *c = (Copy){to, (uint8_t *)from, to_agent, from_agent, n, waits ? (Signal *)after[0] : NULL, (Signal *)done, copies};
+  *c = (Copy){to, (uint8_t *)from, to_agent, from_agent, n, waits ? (Signal *)after[0] : NULL,
+              (Signal *)done, copies};
   copies = c;
   if (!copier) { pthread_t thread; copier = 1; pthread_create(&thread, NULL, copy_all, NULL); }
   pthread_cond_broadcast(&changed);

@@ -1,6 +1,6 @@
 /* Code objects as the double of the HSA runtime loads them: which processor a file is for, its
-   segments in memory, its symbols. Nothing is trusted: a loader that crashed on a damaged file would
-   hide that the runtime hands it one. */
+   segments in memory, its symbols. Nothing is trusted: a loader that crashed on a damaged file
+   would hide that the runtime hands it one. */
 
 #include <elf.h>
 #include <stdint.h>
@@ -66,7 +66,8 @@ static int place(const uint8_t *elf, uint64_t size, Code *out) {
   out->elf = memcpy(malloc(size), elf, size), out->size = size, out->span = span;
   out->base = memset(aligned_alloc(4096, (span + 4095) & ~4095ul), 0, span);
   for (int i = 0; i < h->e_phnum; i++)
-    if (p[i].p_type == PT_LOAD) memcpy(out->base + p[i].p_vaddr, elf + p[i].p_offset, p[i].p_filesz);
+    if (p[i].p_type == PT_LOAD)
+      memcpy(out->base + p[i].p_vaddr, elf + p[i].p_offset, p[i].p_filesz);
   return 1;
 }
 

@@ -10,22 +10,26 @@ static void fail(Queue *q, Status status) { /* with the lock, which the callback
 }
 static Status run(Queue *q, const Packet *p) { /* without the lock */
   Executable *e = executables;
-  while (e && !(p->object >= (uint64_t)e->code.base && p->object < (uint64_t)e->code.base + e->code.span)) e = e->next;
+  while (e && p->object - (uint64_t)e->code.base >= e->code.span) e = e->next;
   if (!e || e->agent != q->agent) return fake_failed("no such kernel object"), BAD_CODE;
   uint32_t grid[3], block[3], items = 1;
   for (int i = 0; i < 3; i++) {
     block[i] = p->block[i], items *= block[i];
-    if (!block[i] || !p->grid[i] || p->grid[i] % block[i]) return fake_failed("not whole workgroups"), ARGUMENT;
+    if (!block[i] || !p->grid[i] || p->grid[i] % block[i])
+      return fake_failed("not whole workgroups"), ARGUMENT;
     grid[i] = p->grid[i] / block[i];
   }
-  if ((p->setup & 3) != 3 || items > 1024 || p->reserved || p->reserved2) return fake_failed("an odd packet"), FORMAT;
+  if ((p->setup & 3) != 3 || items > 1024 || p->reserved || p->reserved2)
+    return fake_failed("an odd packet"), FORMAT;
   pthread_mutex_lock(&lock);
   Memory *m = find((void *)p->kernarg, ((uint32_t *)p->object)[2]);
   int fine = m && m->pool == 0x103 && p->kernarg % 16 == 0 && m->reached & 1u << gpu_of(q->agent);
   pthread_mutex_unlock(&lock);
   if (!fine) return fake_failed("parameters outside of their memory"), 43;
   uint64_t at = p->object - (uint64_t)e->code.base;
-  if (executor) return (Status)executor(p, e->code.elf, e->code.size, (uint64_t)e->code.base, at, (uint32_t)gpu_of(q->agent));
+  if (executor)
+    return (Status)executor(p, e->code.elf, e->code.size, (uint64_t)e->code.base, at,
+                            (uint32_t)gpu_of(q->agent));
   char name[256];
   const char *found = symbol(&e->code, NULL, &at);
   snprintf(name, sizeof name, "%.*s", found ? (int)strlen(found) - 3 : 0, found ? found : "");
@@ -82,7 +86,8 @@ static void *process(void *data) {
     if (type == 1) { pthread_cond_wait(&changed, &lock); continue; }
     uint64_t end = q->read + 1;
     if (type == 2) /* and all that may run beside it */
-      while (end - q->read < q->size && type_of(q, end) == 2 && !(q->base[end & (q->size - 1)].header & 256)) end++;
+      while (end - q->read < q->size && type_of(q, end) == 2 &&
+             !(q->base[end & (q->size - 1)].header & 256)) end++;
     int alive = type == 2 || type == 3 ? 1 : (fail(q, FORMAT), 0);
     for (uint64_t i = end; alive && i-- > q->read;) {
       Packet *p = q->base + (i & (q->size - 1));
@@ -98,8 +103,9 @@ static void *process(void *data) {
   pthread_mutex_unlock(&lock);
   return NULL;
 }
-API Status hsa_queue_create(Handle agent, uint32_t size, uint32_t type, void (*failed)(Status, Queue *, void *),
-                            void *data, uint32_t private_bytes, uint32_t group, Queue **out) {
+API Status hsa_queue_create(Handle agent, uint32_t size, uint32_t type,
+                            void (*failed)(Status, Queue *, void *), void *data,
+                            uint32_t private_bytes, uint32_t group, Queue **out) {
   START;
   if (!size || size & (size - 1) || size > option(RING) || gpu_of(agent) < 0) return ARGUMENT;
   Queue *q = calloc(1, sizeof *q);
@@ -132,14 +138,23 @@ API Status hsa_queue_destroy(Queue *q) {
   free(q->base), free(q);
   return OK;
 }
-API uint64_t hsa_queue_load_read_index_scacquire(const Queue *q) { return __atomic_load_n(&q->read, __ATOMIC_ACQUIRE); }
-API uint64_t hsa_queue_load_write_index_relaxed(const Queue *q) { return __atomic_load_n(&q->write, __ATOMIC_RELAXED); }
+API uint64_t hsa_queue_load_read_index_scacquire(const Queue *q) {
+  return __atomic_load_n(&q->read, __ATOMIC_ACQUIRE);
+}
+API uint64_t hsa_queue_load_write_index_relaxed(const Queue *q) {
+  return __atomic_load_n(&q->write, __ATOMIC_RELAXED);
+}
 API uint64_t hsa_queue_add_write_index_screlease(Queue *q, uint64_t n) {
   uint64_t at = __atomic_fetch_add(&q->write, n, __ATOMIC_ACQ_REL);
-  if (at + n - __atomic_load_n(&q->read, __ATOMIC_ACQUIRE) > q->size) note("the ring of %u packets overflows", q->size);
+  if (at + n - __atomic_load_n(&q->read, __ATOMIC_ACQUIRE) > q->size)
+    note("the ring of %u packets overflows", q->size);
   return at;
 }
-API Status hsa_amd_profiling_set_profiler_enabled(Queue *q, int enable) { START; q->profiled = enable; return OK; }
+API Status hsa_amd_profiling_set_profiler_enabled(Queue *q, int enable) {
+  START;
+  q->profiled = enable;
+  return OK;
+}
 API Status hsa_amd_profiling_get_dispatch_time(Handle agent, Handle signal, uint64_t *out) {
   START;
   Signal *s = (Signal *)signal;
@@ -163,13 +178,18 @@ API Status hsa_code_object_reader_create_from_memory(const void *elf, size_t siz
   *out = (Handle)r, counts[READERS]++;
   return OK;
 }
-API Status hsa_code_object_reader_destroy(Handle r) { START; free((void *)r), counts[READERS]--; return OK; }
+API Status hsa_code_object_reader_destroy(Handle r) {
+  START;
+  free((void *)r), counts[READERS]--;
+  return OK;
+}
 API Status hsa_executable_create_alt(int profile, int rounding, const char *o, Handle *out) {
   START;
   *out = (Handle)calloc(1, sizeof(Executable)), counts[EXECUTABLES]++;
   return OK;
 }
-API Status hsa_executable_load_agent_code_object(Handle h, Handle agent, Handle reader, const char *o, Handle *out) {
+API Status hsa_executable_load_agent_code_object(Handle h, Handle agent, Handle reader,
+                                                 const char *o, Handle *out) {
   START;
   Executable *e = (Executable *)h;
   const Reader *r = (const Reader *)reader;
@@ -204,7 +224,8 @@ API Status hsa_executable_destroy(Handle h) {
   pthread_mutex_unlock(&lock);
   return OK;
 }
-API Status hsa_executable_get_symbol_by_name(Handle h, const char *name, const Handle *agent, Handle *out) {
+API Status hsa_executable_get_symbol_by_name(Handle h, const char *name, const Handle *agent,
+                                             Handle *out) {
   START;
   Executable *e = (Executable *)h;
   uint64_t at = 0;
@@ -254,9 +275,13 @@ API Status hsa_agent_get_info(Handle agent, int which, void *out) {
   START;
   int gpu = gpu_of(agent), wide = gpu < 0 || !strncmp(own_of(gpu), "gfx9", 4);
   if (which == 17) return *(uint32_t *)out = gpu >= 0, OK;
-  if (which == 0) return snprintf(out, 64, "%.*s", gpu < 0 ? 8 : (int)strcspn(own_of(gpu), ":,"), gpu < 0 ? "Fake CPU" : own_of(gpu)), OK;
-  if (which == 0xA009) return snprintf(out, 64, gpu < 0 ? "" : gpu ? "Fake Instinct %d" : "Fake Radeon", gpu), OK;
-  if (gpu < 0) return ARGUMENT;
+  if (which == 0) {
+    const char *name = gpu < 0 ? "Fake CPU" : own_of(gpu);
+    return snprintf(out, 64, "%.*s", (int)strcspn(name, ":,"), name), OK;
+  }
+  if (which == 0xA009)
+    return snprintf(out, 64, gpu < 0 ? "" : gpu ? "Fake Instinct %d" : "Fake Radeon", gpu), OK;
+  if (gpu < 0 || (which >= 0xA015 && !option(TELLS))) return ARGUMENT;
   switch (which) {
     case 6: *(uint32_t *)out = wide ? 64 : 32; return OK;
     case 7: for (int i = 0; i < 3; i++) ((uint16_t *)out)[i] = 1024; return OK;
@@ -265,9 +290,9 @@ API Status hsa_agent_get_info(Handle agent, int which, void *out) {
     case 13: *(uint32_t *)out = 64; return OK;
     case 14: *(uint32_t *)out = (uint32_t)option(RING); return OK;
     case 0xA002: *(uint32_t *)out = 96; return OK;
-    case 0xA015: *(uint64_t *)out = (uint64_t)option(MEMORY) - used[gpu]; return option(TELLS) ? OK : ARGUMENT;
-    case 0xA113: *(uint64_t *)out = CPU; return option(TELLS) ? OK : ARGUMENT;
-    case 0xA114: memset(out, 0, 8); return option(TELLS) ? OK : ARGUMENT;
+    case 0xA015: *(uint64_t *)out = (uint64_t)option(MEMORY) - used[gpu]; return OK;
+    case 0xA113: *(uint64_t *)out = CPU; return OK;
+    case 0xA114: memset(out, 0, 8); return OK;
   }
   return ARGUMENT;
 }
