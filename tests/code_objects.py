@@ -74,6 +74,7 @@ class Assembly:
     kernarg: tuple[int, int] = (36, 36)
     vgprs: tuple[int, int] = (8, 8)
     agprs: int | None = None
+    spills: tuple[int, int] = (0, 0)  # of vector and of scalar registers, in the metadata
     wave32: tuple[bool, int] = (True, 32)
     dynamic_stack: tuple[int, int] = (0, 0)
     workgroup: int = 64
@@ -129,6 +130,8 @@ amdhsa.kernels:
     .wavefront_size: {self.wave32[1]}
     .max_flat_workgroup_size: {self.workgroup}
     .sgpr_count: 8
+    .sgpr_spill_count: {self.spills[1]}
+    .vgpr_spill_count: {self.spills[0]}
     .vgpr_count: {self.vgprs[1]}{agprs}{mode}
     .args:{args if self.arguments else " []"}
 ...

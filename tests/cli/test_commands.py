@@ -120,7 +120,8 @@ def test_inspect_of_a_code_object_shows_what_it_takes(
 ) -> None:
     require("llvm-mc")
     require("llvm-objdump")
-    made = Assembly("gfx908", lds=(256, 256), vgprs=(24, 21), agprs=9, wave32=(False, 64))
+    made = Assembly("gfx908", lds=(256, 256), vgprs=(24, 21), agprs=9, spills=(3, 5),
+                    wave32=(False, 64))  # fmt: skip
     blob = link(made.object(), ["k"])
     path = saved(tmp_path, "hsaco-gfx908", ".hsaco", blob)
     assert main(["inspect", path]) == 0
@@ -128,7 +129,7 @@ def test_inspect_of_a_code_object_shows_what_it_takes(
     lines = [" ".join(line.split()) for line in out.splitlines()]
     for line in (
         *("target id gfx908", "code object version 5", "wavefront 64 lanes", "LDS 256 bytes"),
-        *("VGPR 21, 24 allocated, 0 spilled", "AGPR 9", "SGPR 8, 0 spilled", "scratch 0 bytes"),
+        *("VGPR 21, 24 allocated, 3 spilled", "AGPR 9", "SGPR 8, 5 spilled", "scratch 0 bytes"),
         *("kernarg 36 bytes", "- 0 8 global_buffer", "- 32 4 by_value"),
     ):
         assert line in lines

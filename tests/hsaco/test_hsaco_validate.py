@@ -201,6 +201,11 @@ two:
         validate.inspect(blob, LABEL)
 
 
+def test_spills_are_told() -> None:
+    facts = validate.inspect(linked(replace(GOOD, spills=(3, 5))), LABEL)
+    assert (facts["vgpr_spills"], facts["sgpr_spills"]) == (3, 5)
+
+
 def test_a_stack_without_a_bound() -> None:
     refused(replace(GOOD, dynamic_stack=(1, 1)), LABEL, "a function calls itself")
 
