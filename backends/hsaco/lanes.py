@@ -78,7 +78,10 @@ def _permute(x: Lowering, word: str, own: str, there: str) -> str:
 def swap_halves(x: Lowering, word: str) -> str:
     """A word as the lane 32 further has it, in a wave of 64."""
     if x.arch.half_swap:
-        return x.f.call("llvm.amdgcn.permlane64.i32", "i32", ("i32", word))
+        swapped = x.f.call("llvm.amdgcn.permlane64.i32", "i32", ("i32", word))
+        # LLVM 22.1 does not know that the instruction is convergent, and moves it into a branch
+        # of which the other half of the wave may have no part. This use holds it here.
+        return x.f.value(f'call i32 asm sideeffect "", "=v,0"(i32 {swapped})')
     if x.arch.halves_apart:
         message = (
             f"{x.arch.cpu} moves no values between the halves of a subgroup of 64; give the kernel "

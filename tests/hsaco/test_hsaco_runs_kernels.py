@@ -48,3 +48,18 @@ def test_a_shipped_kernel_computes_its_reference(
     assert found
     for k in found:
         judge(Emulated(k, arch), k, rng)
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
+@pytest.mark.parametrize("name", ["gemv", "reduce_rows", "reduce_partials", "softmax"])
+def test_a_kernel_with_subgroups_of_64_computes_its_reference(
+    name: str, arch: str, rng: np.random.Generator, require: Callable[..., None]
+) -> None:
+    """Its halves meet, and what they exchange is used by a part of the lanes alone."""
+    require("llvm-objdump")
+    found = [k for _, k in shipped(f"hsaco-{arch}") if k.name == name and k.subgroup]
+    assert found
+    for k in found:
+        constexprs = {**dict(k.constexprs), "SUBGROUP": 64}
+        wide = families()[name].kernel.trace(k.specialization, **constexprs)
+        judge(Emulated(wide, arch), wide, rng)
