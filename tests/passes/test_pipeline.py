@@ -103,12 +103,13 @@ def chain(count: int, checks: bool = False) -> Kernel:
 
 
 def test_time_grows_linearly_with_the_kernel() -> None:
-    costs = []
-    for count in (5_000, 40_000):
-        kernel = chain(count)
-        best = min(_seconds(kernel) for _ in range(2))
-        costs.append(best / count)
-    assert costs[1] < 4 * costs[0], costs
+    kernels = {count: chain(count) for count in (5_000, 40_000)}
+    costs: list[tuple[float, ...]] = []
+    for _ in range(6):  # what else runs on the machine takes the caches of some tries
+        costs.append(tuple(_seconds(kernel) / count for count, kernel in kernels.items()))
+        if costs[-1][1] < 4 * costs[-1][0]:
+            return
+    pytest.fail(f"seconds for each op: {costs}")
 
 
 def test_a_kernel_of_a_hundred_thousand_ops_goes_through() -> None:
