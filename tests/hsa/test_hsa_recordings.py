@@ -197,6 +197,22 @@ def test_a_timed_recording_gives_each_launch_its_seconds(
     assert set(y.numpy()) == {5}
 
 
+def test_a_timed_recording_gives_its_signals_back(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeRuntime
+) -> None:
+    saxpy = device.load(bundle, "saxpy")
+    x, y = (device.upload(np.ones(4, np.float32)) for _ in range(2))
+    device.synchronize()
+    held = fake.live()
+    with device.record(timed=True) as recording:
+        recording.launch(saxpy, x, y, 1.0)
+    assert fake.live()["signals"] == held["signals"] + 1
+    recording.replay()
+    recording.close()
+    device.synchronize()
+    assert fake.live() == held
+
+
 def test_a_recording_without_launches_replays(device: runtime.Device) -> None:
     with device.record() as recording:
         pass
