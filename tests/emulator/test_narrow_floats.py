@@ -77,6 +77,19 @@ def test_overflow(layout: narrow.Float8) -> None:
     np.testing.assert_array_equal(clamped, [largest, -largest])
 
 
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def test_halfway_beyond_the_largest_value(layout: narrow.Float8) -> None:
+    """A tie between the largest value and what would follow it goes to the even code."""
+    tie = {"e4m3": 464.0, "e5m2": 61440.0, "e4m3fnuz": 248.0, "e5m2fnuz": 61440.0}[layout.name]
+    below = np.nextafter(np.float32(tie), np.float32(0))
+    at, under = narrow.decode8(
+        narrow.encode8(np.array([tie, below]), layout, saturate=False), layout
+    )
+    largest = LIMITS[layout.name][0]
+    assert under == largest
+    assert (at == largest) == (layout.name == "e4m3")  # the one whose last code is even
+
+
 def test_bf16_rounds_to_nearest_even() -> None:
     exact = np.array([1.0, -2.5, np.inf, -np.inf, 0.0, -0.0, 1e-40], np.float32)
     np.testing.assert_array_equal(narrow.from_bf16(narrow.to_bf16(exact))[:6], exact[:6])
