@@ -49,6 +49,7 @@ def machine(processor: str, lds_bytes: int = 0, seed: int = 0) -> Machine:
         workgroup=np.zeros(1, np.int64),
         members=np.zeros((1, 1), np.int64),
         scratch_bytes=0,
+        salt=seed,
     )
     made.mode_bits[:] = 0xF0  # denormals live, rounding to nearest
     made.select(slice(0, 1), 1)

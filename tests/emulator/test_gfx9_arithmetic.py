@@ -86,6 +86,19 @@ def test_multiply_add_rounds_twice_and_knows_no_denormals() -> None:
         assert not got.any()
 
 
+def test_a_bounded_result_is_the_same_in_every_lane() -> None:
+    """LLVM takes the quotient of two scalars to be one, and branches on its first lane."""
+    seen = set()
+    for seed in range(40):
+        m = execute("gfx90a", "v_rcp_f32 v1, v0", {"v0": f32(7)}, seed=seed)
+        got = m.read(1)[0].view(np.float32)
+        assert (got == got[0]).all()
+        seen.add(float(got[0]))
+    third = np.float64(1) / 7
+    assert len(seen) == 2
+    assert min(seen) < third < max(seen)
+
+
 def test_operations_on_three_bits_by_table() -> None:
     rng = np.random.default_rng(1)
     a, b, c = rng.integers(0, 1 << 32, (3, 64), dtype=np.uint32)
