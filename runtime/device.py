@@ -37,6 +37,7 @@ from .memory import (
     as_dtype,
     as_seconds,
     as_shape,
+    as_stored,
     expect,
     host_array,
     scalar_array,
@@ -77,7 +78,7 @@ class Device(Holdings):
     @entry
     def upload(self, array: Array, dtype: DType | str | None = None) -> Buffer:
         """A buffer with the array's contents; `dtype` "bf16" takes an array of uint16, and
-        "f8e4m3" and "f8e5m2" take one of uint8."""
+        "f8e4m3" and "f8e5m2" take one of uint8; arrays of ml_dtypes need none."""
         source = host_array(array, self.name)
         buffer = self.allocate(source.shape, as_dtype(source.dtype if dtype is None else dtype))
         self.write(buffer, source)
@@ -90,6 +91,8 @@ class Device(Holdings):
         if buffer.read_only:
             raise ArgumentError("memory of another library is read-only", where=repr(buffer))
         source = host_array(array, repr(buffer))
+        if (stored := as_stored(source)) is not source and as_dtype(source.dtype) == buffer.dtype:
+            source = stored
         if source.dtype != buffer.dtype.storage or source.size != buffer.count:
             raise ArgumentError(
                 "array does not fit the buffer",

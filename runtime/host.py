@@ -11,7 +11,7 @@ from .arguments import check_array, check_may_overlap
 from .errors import ArgumentError
 from .hazards import Binding
 from .launch import LoadedKernel
-from .memory import Allocation, Array, refuse_mask, scalar_array
+from .memory import Allocation, Array, as_dtype, as_stored, refuse_mask, scalar_array
 
 if TYPE_CHECKING:
     from .device import Device
@@ -87,6 +87,9 @@ class HostArguments:
         param, place = self.kernel.params[position], self.kernel.place(position)
         if param.kind == "slot" and isinstance(value, bool | int | float | np.generic):
             return scalar_array(value, param.dtype, place)
+        if isinstance(value, np.ndarray) and as_stored(value) is not value:
+            same = as_dtype(value.dtype) == param.dtype  # else what is wrong is told later
+            return as_stored(value) if same else value
         if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
             refuse_mask(value, place)
             return value.view(np.ndarray)  # a matrix, for one, is indexed in a way of its own

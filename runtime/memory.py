@@ -159,6 +159,18 @@ class Slot(Buffer):
         self.device._set_slot(self, scalar_array(value, self.dtype, repr(self)))
 
 
+# Types that numpy lacks, as the ml_dtypes package names them.
+_NAMED = {"float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2", "bfloat16": "bf16"}
+
+
+def as_stored(array: Array) -> Array:
+    """An array of one of ml_dtypes' types as its bits; any other array as it is."""
+    kind = array.dtype.kind
+    other = kind == "V" or (kind == "f" and array.itemsize == 1)  # a name takes long to ask for
+    name = _NAMED.get(array.dtype.name) if other else None
+    return array if name is None else array.view(DTYPES[name].storage)
+
+
 def as_dtype(dtype: DType | str | npt.DTypeLike) -> DType:
     """The gristmill dtype of a DType, of its name or of a numpy dtype; ArgumentError else."""
     if isinstance(dtype, DType):
@@ -169,6 +181,8 @@ def as_dtype(dtype: DType | str | npt.DTypeLike) -> DType:
         wanted = None if dtype is None else np.dtype(dtype)  # numpy takes None for float64
     except (TypeError, ValueError):
         wanted = None
+    if wanted is not None and wanted.name in _NAMED:
+        return DTYPES[_NAMED[wanted.name]]
     for candidate in DTYPES.values():
         if wanted is not None and candidate.has_numpy and candidate.storage == wanted:
             return candidate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -10,6 +11,7 @@ from gristmill.ir import float8
 from gristmill.ir.dtypes import DTYPES, f8e4m3, f8e5m2
 from gristmill.runtime.memory import as_dtype, scalar_value_bits
 
+NAMES = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
 KINDS = {"e4m3": ("f8e5m2", "f8e4m3"), "e5m2": ("f8e4m3", "f8e5m2")}
 
 
@@ -42,6 +44,29 @@ def test_every_pattern_goes_through_a_kernel(computing, bundle, spec):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("spec", KINDS)
+def test_arrays_of_another_package_are_taken_as_they_are(computing, bundle, spec):
+    if refused(computing, bundle, spec):
+        return
+    source, target = (np.dtype(NAMES[name]) for name in KINDS[spec])
+    values = np.array([0.5, -1, 1.5, 3] * 3, np.float32)
+    x, y = values.astype(source), np.zeros(12, target)
+    kernel = computing.load(bundle, "requantize", spec)
+    kernel(x, y, np.zeros(12, np.float32), 1.0, 0.25)
+    turned = np.zeros(64, np.float32)
+    turned[:12] = values
+    np.testing.assert_array_equal(y.astype(np.float32), (turned[::-1][:12] + 0.25))
+    buffer = computing.upload(x)
+    assert buffer.dtype.name == KINDS[spec][0]
+    assert buffer.numpy().tobytes() == x.tobytes()
+    buffer.write(x[::-1])
+    assert buffer.numpy().tobytes() == x[::-1].tobytes()
+    with pytest.raises(runtime.ArgumentError, match="does not fit the buffer"):
+        buffer.write(values.astype(target))
+    with pytest.raises(runtime.ArgumentError, match="wrong dtype"):
+        kernel(y, y, np.zeros(12, np.float32), 1.0, 0.25)
+
+
 def test_arrays_of_patterns_are_checked(computing, bundle):
     device = computing
     if refused(device, bundle, "e4m3"):
@@ -70,3 +95,5 @@ def test_bits_of_scalars_and_types_of_arrays():
         scalar_value_bits(61440, f8e5m2, "")
     assert as_dtype(np.uint8) == DTYPES["u8"]
     assert as_dtype("f8e4m3") == f8e4m3
+    assert as_dtype(np.dtype(ml_dtypes.float8_e4m3fn)) == f8e4m3
+    assert as_dtype(ml_dtypes.bfloat16) == DTYPES["bf16"]
