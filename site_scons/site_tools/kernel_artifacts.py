@@ -17,7 +17,7 @@ def _label(verb: str) -> Any:
 
 
 def generate(env: Any) -> None:
-    """Add the builders; the environment must hold WORKSHOP, a `steps.Workshop`."""
+    """Add the builders; the environment must hold WORKSHOP, a `workshop.Workshop`."""
     builders = {
         "Trace": steps.Step(steps.trace, "gristmill trace 1", _label("trace")),
         "Compile": steps.Step(steps.compile_ir, "gristmill compile 1", _label("compile")),

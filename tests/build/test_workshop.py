@@ -13,24 +13,24 @@ from gristmill.backends.trace import TraceError, load
 from gristmill.ir.core import Loc
 from gristmill.store.local import LocalStore
 from gristmill.store.manifest import Manifest
-from gristmill_build import progress, steps
+from gristmill_build import progress, steps, workshop
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> steps.Workshop:
+def shop(tmp_path: Path) -> workshop.Workshop:
     (tmp_path / "package/ir").mkdir(parents=True)
     (tmp_path / "package/ir/core.py").write_text("A = 1\n")
-    return steps.Workshop(LocalStore(tmp_path / "store"), 1, False, tmp_path / "package")
+    return workshop.Workshop(LocalStore(tmp_path / "store"), 1, False, tmp_path / "package")
 
 
-def test_a_step_is_made_once_and_then_answered(shop: steps.Workshop) -> None:
+def test_a_step_is_made_once_and_then_answered(shop: workshop.Workshop) -> None:
     shop.compiler("trace")
     for _ in range(3):
         assert shop.answer("0" * 64, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
     assert (shop.built, shop.stored) == (1, 2)
 
 
-def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: steps.Workshop) -> None:
+def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: workshop.Workshop) -> None:
     """The key was made from the sources as they were; what others made must not carry it."""
     shop.compiler("trace")
 
@@ -38,7 +38,7 @@ def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: steps
         (shop.package / "ir/core.py").write_text("A = 2\n")
         return {"out": b"by other sources"}
 
-    with pytest.raises(steps.StepError, match="edited while it was used"):
+    with pytest.raises(workshop.StepError, match="edited while it was used"):
         shop.answer("0" * 64, ("out",), "trace", make)
     assert shop.store.get("0" * 64) is None
 
@@ -56,16 +56,16 @@ class Source:
         return str(SCons.Util.hash_signature(self.seen))
 
 
-def test_a_source_edited_before_it_is_read_is_refused(shop: steps.Workshop, tmp_path: Path) -> None:
+def test_a_source_edited_before_it_is_read_is_refused(shop: workshop.Workshop, tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_bytes(b"new")
-    with pytest.raises(steps.StepError, match="edited while it was being built"):
+    with pytest.raises(workshop.StepError, match="edited while it was being built"):
         shop.read(Source(file, b"old"))
     assert shop.read(Source(file, b"new")) == b"new"
 
 
 def test_a_source_edited_after_it_was_read_stays_as_it_was(
-    shop: steps.Workshop, tmp_path: Path
+    shop: workshop.Workshop, tmp_path: Path
 ) -> None:
     file = tmp_path / "k.py"
     file.write_bytes(b"old")
@@ -74,7 +74,7 @@ def test_a_source_edited_after_it_was_read_stays_as_it_was(
     assert shop.read(Source(file, b"old")) == b"old"
 
 
-def test_an_entry_with_other_outputs_is_made_again(shop: steps.Workshop) -> None:
+def test_an_entry_with_other_outputs_is_made_again(shop: workshop.Workshop) -> None:
     shop.compiler("trace")
     shop.store.put("0" * 64, {"old": b""})
     assert shop.answer("0" * 64, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}

@@ -1,0 +1,122 @@
+"""What the steps of one build share: the store, the compiler's processes, what was done."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import SCons.Util
+
+from gristmill.store import digest
+from gristmill.store.local import LocalStore
+
+
+class StepError(Exception):
+    """A step that cannot be done for a reason that is no fault of the compiler."""
+
+
+class Workshop:
+    """What the actions of one build share: the store, the worker processes, the tally.
+
+    package: where the compiler's own sources lie.
+    """
+
+    def __init__(
+        self, store: LocalStore, jobs: int, verbose: bool, package: Path = digest.PACKAGE
+    ) -> None:
+        self.store, self.jobs, self.verbose, self.package = store, jobs, verbose, package
+        self._sources: dict[str, bytes] = {}
+        self._stamps: dict[str, Any] = {}
+        self._digests: dict[str, str] = {}
+        self.built = self.stored = self.failed = 0
+        self.started = time.monotonic()
+        self._lock = threading.Lock()
+        self._step = threading.local()  # made: whether the step of this thread made anything
+        self.report: Callable[[str], None] = lambda text: None  # told of each step that is done
+
+    @functools.cached_property
+    def _pool(self) -> Any:
+        from gristmill.backends.pool import Pool
+
+        return Pool(self.jobs)
+
+    def compiler(self, stage: str) -> str:
+        """The digest of the compiler's sources for a stage, as they are when first asked for."""
+        if stage not in self._digests:
+            self._stamps[stage] = digest.stage_stamp(stage, self.package)
+            self._digests[stage] = digest.stage_digest(stage, self.package)
+        return self._digests[stage]
+
+    def refuse_edited_compiler(self, stage: str) -> None:
+        """What was made by sources other than those of the key must not get into the store."""
+        if digest.stage_stamp(stage, self.package) != self._stamps[stage]:
+            raise StepError(f"the compiler ({stage}) was edited while it was used; run scons again")
+
+    def run(self, function: str, *args: Any) -> Any:
+        """Call `module:function` in a worker process."""
+        with self._lock:
+            pool = self._pool
+        return pool.run(function, *args)
+
+    def read(self, node: Any) -> bytes:
+        """The bytes of a source: those by which SCons took this build's decisions, read once."""
+        path = node.get_abspath()
+        if path not in self._sources:
+            data = Path(path).read_bytes()
+            if SCons.Util.hash_signature(data) != node.get_csig():
+                raise StepError(f"{node} was edited while it was being built; run scons again")
+            self._sources[path] = data
+        return self._sources[path]
+
+    def answer(
+        self, key: str, names: tuple[str, ...], stage: str, make: Callable[[], dict[str, bytes]]
+    ) -> dict[str, bytes]:
+        """The outputs of a step, from the store or made now by the compiler's `stage`."""
+        outputs = self.store.get(key)
+        stored = outputs is not None and set(outputs) == set(names)
+        if outputs is None or not stored:
+            outputs = make()
+            self.refuse_edited_compiler(stage)
+            self.store.keep(key, outputs)
+        with self._lock:
+            self.stored += stored
+            self.built += not stored
+        if not stored:
+            self.made()
+        return outputs
+
+    def made(self) -> None:
+        """The step of this thread does its work itself."""
+        self._step.made = True
+
+    def begin(self) -> None:
+        """A step begins in this thread."""
+        self._step.made = False
+
+    def end(self, verb: str, target: Any) -> None:
+        """It is done. verb: what it did if not all of it came from the store."""
+        with self._lock:
+            self.report(f"{verb if self._step.made else 'fetch'} {target}")
+
+    def close(self) -> None:
+        if "_pool" in self.__dict__:
+            self._pool.close()
+
+    def summary(self) -> str:
+        """One line on what this build did; empty where it did nothing."""
+        if not self.built + self.stored + self.failed:
+            return ""
+        failed = f", {self.failed} failed" if self.failed else ""
+        dropped, unkept = self.store.counts.mismatches, self.store.counts.unkept
+        damaged = f"; {dropped} damaged store entries dropped" if dropped else ""
+        if unkept:
+            damaged += f"; warning: {unkept} not kept in the store: {self.store.refusal}"
+        seconds = time.monotonic() - self.started
+        return (
+            f"gristmill: {self.built} steps built, {self.stored} from the store{failed} "
+            f"in {seconds:.1f} s{damaged}"
+        )
