@@ -13,24 +13,25 @@ from gristmill.backends.trace import TraceError, load
 from gristmill.ir.core import Loc
 from gristmill.store.local import LocalStore
 from gristmill.store.manifest import Manifest
-from gristmill_build import progress, steps, workshop
+from gristmill_build import progress, steps
+from gristmill_build.workshop import StepError, Workshop
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> workshop.Workshop:
+def shop(tmp_path: Path) -> Workshop:
     (tmp_path / "package/ir").mkdir(parents=True)
     (tmp_path / "package/ir/core.py").write_text("A = 1\n")
-    return workshop.Workshop(LocalStore(tmp_path / "store"), 1, False, tmp_path / "package")
+    return Workshop(LocalStore(tmp_path / "store"), 1, False, tmp_path / "package")
 
 
-def test_a_step_is_made_once_and_then_answered(shop: workshop.Workshop) -> None:
+def test_a_step_is_made_once_and_then_answered(shop: Workshop) -> None:
     shop.compiler("trace")
     for _ in range(3):
         assert shop.answer("0" * 64, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
     assert (shop.built, shop.stored) == (1, 2)
 
 
-def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: workshop.Workshop) -> None:
+def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: Workshop) -> None:
     """The key was made from the sources as they were; what others made must not carry it."""
     shop.compiler("trace")
 
@@ -38,7 +39,7 @@ def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: works
         (shop.package / "ir/core.py").write_text("A = 2\n")
         return {"out": b"by other sources"}
 
-    with pytest.raises(workshop.StepError, match="edited while it was used"):
+    with pytest.raises(StepError, match="edited while it was used"):
         shop.answer("0" * 64, ("out",), "trace", make)
     assert shop.store.get("0" * 64) is None
 
@@ -56,17 +57,15 @@ class Source:
         return str(SCons.Util.hash_signature(self.seen))
 
 
-def test_a_source_edited_before_it_is_read_is_refused(shop: workshop.Workshop, tmp_path: Path) -> None:
+def test_a_source_edited_before_it_is_read_is_refused(shop: Workshop, tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_bytes(b"new")
-    with pytest.raises(workshop.StepError, match="edited while it was being built"):
+    with pytest.raises(StepError, match="edited while it was being built"):
         shop.read(Source(file, b"old"))
     assert shop.read(Source(file, b"new")) == b"new"
 
 
-def test_a_source_edited_after_it_was_read_stays_as_it_was(
-    shop: workshop.Workshop, tmp_path: Path
-) -> None:
+def test_a_source_edited_after_it_was_read_stays_as_it_was(shop: Workshop, tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_bytes(b"old")
     assert shop.read(Source(file, b"old")) == b"old"
@@ -74,7 +73,7 @@ def test_a_source_edited_after_it_was_read_stays_as_it_was(
     assert shop.read(Source(file, b"old")) == b"old"
 
 
-def test_an_entry_with_other_outputs_is_made_again(shop: workshop.Workshop) -> None:
+def test_an_entry_with_other_outputs_is_made_again(shop: Workshop) -> None:
     shop.compiler("trace")
     shop.store.put("0" * 64, {"old": b""})
     assert shop.answer("0" * 64, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
