@@ -259,3 +259,24 @@ def test_memory_for_copies_and_faults_comes_when_it_is_needed(
     device.load(bundle, "checked_root")(x, x.copy())
     device._map.prepare()  # type: ignore[attr-defined] # as for the next kernel with sites
     assert fake.live()["host memory"] == 3
+
+
+def test_a_wait_reads_the_fault_bits_only_where_they_may_have_changed(
+    device: runtime.Device, bundle: runtime.Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, (x, y) = device.load(bundle, "checked_root"), floats(device, 4, 0)
+    queue = device._queue  # type: ignore[attr-defined]
+    copies, copy = [], queue.copy
+
+    def noted(*args: int) -> object:
+        copies.append(args)
+        return copy(*args)
+
+    monkeypatch.setattr(queue, "copy", noted)
+    for launches in (1, 2):
+        device.launch(root, x, y)
+        device.synchronize()
+        device.synchronize()
+        device.launch(device.load(bundle, "saxpy"), x, y, 0.0)
+        device.synchronize()
+        assert len(copies) == launches
