@@ -27,6 +27,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "trace": ("ir/*.py", "ir/ops/**/*.py", "ir/lang/**/*.py", "backends/trace.py"),
     "interp": (*_CORE, "backends/interp/**/*.py"),
     "spirv": (*_LOWERED, "backends/spirv/**/*.py"),
+    "wgsl": (*_LOWERED, "backends/wgsl/**/*.py", "backends/spirv/usage.py"),
     "cpu": (
         *_LOWERED,
         "backends/llvm/**/*.py",

@@ -15,7 +15,7 @@ from gristmill.ir.targets import BACKENDS, Target, UnknownTargetError
 from .document import ConfigError, Node, nearest, read
 
 SUFFIXES = {
-    **{"interp": ".kir", "cpu": ".so", "spirv": ".spv"},
+    **{"interp": ".kir", "cpu": ".so", "spirv": ".spv", "wgsl": ".wgsl"},
     **{"ptx": ".ptx", "cubin": ".cubin", "hsaco": ".hsaco"},
 }
 # Backends whose artifacts are made of another one's: those variants are theirs.

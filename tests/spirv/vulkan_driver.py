@@ -27,6 +27,8 @@ class DriverError(AssertionError):
 class Driver:
     """One Vulkan driver in a process of its own; started again after a crash."""
 
+    CHILD = Path(__file__).with_name("vulkan_child.py")
+
     def __init__(self, name: str) -> None:
         self.label = name
         self.manifest = Path(name) if os.sep in name else driver_file(name)
@@ -36,9 +38,8 @@ class Driver:
     def start(self) -> None:
         environment = dict(os.environ, VK_DRIVER_FILES=str(self.manifest))
         environment["VK_ICD_FILENAMES"] = str(self.manifest)
-        child = Path(__file__).with_name("vulkan_child.py")
         self.process = subprocess.Popen(
-            [sys.executable, str(child)],
+            [sys.executable, str(self.CHILD)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,0 +1,1 @@
+"""WGSL: the kernels as text for WebGPU, in browsers and through wgpu."""

@@ -1,0 +1,277 @@
+"""Arithmetic, comparison, selection, conversion, bits and vectors: ops that are expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.core import Op, bits_float
+from ...ir.dtypes import DType, VectorType, element_of, f16, f32, f64, i32, lanes_of, u32
+from .helpers import as_type, type_name
+from .support import APPROXIMATE
+from .writer import Writer
+
+Lowering = Callable[[Writer, Op], None]
+
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "eq": "==", "ne": "!=",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+_FUNCTIONS = {  # of WGSL, as they are
+    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "round", "sqrt": "sqrt",
+    "rsqrt": "inverseSqrt", "fma": "fma", "popcount": "countOneBits", "clz": "countLeadingZeros",
+    "ctz": "countTrailingZeros", "reverse_bits": "reverseBits",
+    **{name: name for name in APPROXIMATE}, "atan2": "atan2",
+}  # fmt: skip
+_HELPERS = {
+    "isnan": "is_nan",
+    "isinf": "is_infinite",
+    "isfinite": "is_finite",
+    "copysign": "with_sign",
+}
+_LARGE = 2.0**126
+
+
+def symbol(w: Writer, op: Op) -> None:
+    a, b = w.operands(op)
+    w.type(op.results[0].type)
+    different = op.name == "xor" and element_of(op.results[0].type).is_bool
+    w.define(op, f"{a} {'!=' if different else _SYMBOLS[op.name]} {b}")
+
+
+def compare(w: Writer, op: Op) -> None:
+    a, b = w.operands(op)
+    if op.name == "ne" and element_of(op.operands[0].type).is_float:
+        w.define(op, f"!({a} == {b})")  # true on NaN, which compilers of != are known to forget
+    else:
+        w.define(op, f"{a} {_SYMBOLS[op.name]} {b}")
+
+
+def function(w: Writer, op: Op) -> None:
+    w.type(op.results[0].type)
+    w.define(op, f"{_FUNCTIONS[op.name]}({', '.join(w.operands(op))})", atom=True)
+
+
+def helper(w: Writer, op: Op) -> None:
+    name = w.helper(_HELPERS[op.name], op.operands[0].type)
+    w.define(op, f"{name}({', '.join(w.operands(op))})", atom=True)
+
+
+def negate(w: Writer, op: Op) -> None:
+    t, (x,) = op.results[0].type, w.operands(op)
+    unsigned = element_of(t).name in ("u32", "u64")
+    w.define(op, f"{type_name(t)}() - {x}" if unsigned else f"-{x}")
+
+
+def invert(w: Writer, op: Op) -> None:
+    (x,) = w.operands(op)
+    w.define(op, f"!{x}" if element_of(op.results[0].type).is_bool else f"~{x}")
+
+
+def absolute(w: Writer, op: Op) -> None:
+    (x,) = w.operands(op)
+    unsigned = element_of(op.results[0].type).name in ("u32", "u64")
+    w.define(op, x if unsigned else f"abs({x})", atom=True)
+
+
+def sign(w: Writer, op: Op) -> None:
+    t, (x,) = op.results[0].type, w.operands(op)
+    if element_of(t).is_float:
+        w.define(op, f"{w.helper('sign_of', t)}({x})", atom=True)
+        return
+    zero, one = f"{type_name(t)}()", w.splat(1, t)
+    some = f"select({zero}, {one}, {x} != {zero})"
+    if element_of(t).is_signed:
+        some = f"select({some}, {w.splat(-1, t)}, {x} < {zero})"
+    w.define(op, some, atom=True)
+
+
+def extreme(w: Writer, op: Op) -> None:
+    t, (a, b) = op.results[0].type, w.operands(op)
+    if element_of(t).is_float:
+        name = w.helper("least" if op.name == "min" else "greatest", t)
+        w.define(op, f"{name}({a}, {b})", atom=True)
+    else:
+        w.define(op, f"{op.name}({a}, {b})", atom=True)
+
+
+def divide(w: Writer, op: Op) -> None:
+    """a / b within 2.5 ulp for every divisor."""
+    t, (a, b) = op.results[0].type, w.operands(op)
+    w.type(t)
+    known = w.bits.get(op.operands[1].id)
+    small = known is not None and abs(bits_float(known, element_of(t))) <= _LARGE
+    if element_of(t) == f16:
+        wide = as_type(t, "f32")
+        w.define(op, f"{type_name(t)}({wide}({a}) / {wide}({b}))", atom=True)
+    elif element_of(t) == f64 or small or "approximate" in w.kernel.fast:
+        if known == 0:
+            b = w.runtime(b)
+        w.define(op, f"{a} / {b}")
+    else:
+        w.define(op, f"{w.helper('divide', t)}({a}, {b})", atom=True)
+
+
+def integer_divide(w: Writer, op: Op) -> None:
+    t, (a, b) = op.results[0].type, w.operands(op)
+    if op.operands[1].id in w.bits and w.bits[op.operands[1].id] == 0:
+        b = w.runtime(b)  # WGSL divides by 0, but not by its constant
+    if element_of(t).is_signed:
+        name = w.helper("floor_div" if op.name == "floordiv" else "floor_mod", t)
+        w.define(op, f"{name}({a}, {b})", atom=True)
+    else:
+        w.type(t)
+        w.define(op, f"{a} {'/' if op.name == 'floordiv' else '%'} {b}")
+
+
+def shift(w: Writer, op: Op) -> None:
+    t = op.results[0].type
+    (a, count), bits = w.operands(op), element_of(t).bits
+    counts = as_type(t, "u32")
+    known = w.bits.get(op.operands[1].id)
+    if known is not None:
+        count = f"{known % bits}u"
+    else:
+        if w.values[op.operands[1].id].constant:
+            count = w.runtime(count)
+        if element_of(op.operands[1].type) != u32:
+            count = f"{counts}({count})"
+        mask = f"{bits - 1}u" if lanes_of(t) == 1 else f"{counts}({bits - 1}u)"
+        count = f"({count} & {mask})"
+    w.define(op, f"{a} {'<<' if op.name == 'shl' else '>>'} {count}")
+
+
+def select(w: Writer, op: Op) -> None:
+    condition, a, b = (w.use(v) for v in op.operands)
+    t = op.results[0].type
+    if isinstance(t, VectorType) and not isinstance(op.operands[0].type, VectorType):
+        condition = f"vec{t.lanes}<bool>({condition})"
+    w.type(t)
+    w.define(op, f"select({b}, {a}, {condition})", atom=True)
+
+
+def dot4(w: Writer, op: Op) -> None:
+    a, b, acc = w.operands(op)
+    signed = [element_of(v.type).is_signed for v in op.operands[:2]]
+    if signed[0] != signed[1]:
+        raise w.fail("a packed product of a signed and an unsigned operand has no WGSL form")
+    w.language.add("packed_4x8_integer_dot_product")
+    w.requires.add("dot4")
+    words = (f"bitcast<u32>({x})" if s else x for x, s in zip((a, b), signed, strict=True))
+    product = f"{'dot4I8Packed' if signed[0] else 'dot4U8Packed'}({', '.join(words)})"
+    w.define(op, f"{acc} + {type_name(op.results[0].type)}({product})")
+
+
+# conversions
+
+
+def convert(w: Writer, op: Op) -> None:
+    """As ir.ops.meaning.convert defines it."""
+    (x,), t = w.operands(op), op.results[0].type
+    source, target = element_of(op.operands[0].type), element_of(t)
+    name = w.type(t)
+    w.type(op.operands[0].type)
+    if op.attrs:
+        raise w.fail("a convert with attributes: legalize expands it")
+    if source == target:
+        w.define(op, x, atom=True)
+    elif source.is_float and target.is_int:
+        _float_to_int(w, op, x)
+    elif source.is_float and target.is_bool:
+        w.define(op, f"!({x} == {type_name(op.operands[0].type)}())")
+    elif source == u32 and target == f32:
+        w.define(op, f"{w.helper('to_f32', t)}({x})", atom=True)
+    elif target == f16 and source.bits > 16 and not source.is_bool:
+        raise w.fail("rounding to f16 has no exact WGSL form: legalize holds f16 in f32")
+    elif source.is_int and target.is_int and source.bits < target.bits:
+        # By way of the source's own sign: naga extends as the target's says.
+        wide = as_type(t, "i64" if source.is_signed else "u64")
+        text = f"{wide}({x})"
+        w.define(op, text if wide == name else f"{name}({text})", atom=True)
+    else:
+        w.define(op, f"{name}({x})", atom=True)
+
+
+def _float_to_int(w: Writer, op: Op, x: str) -> None:
+    """Truncated and saturated, NaN to 0."""
+    t, source = op.results[0].type, op.operands[0].type
+    target, real = element_of(t), element_of(source)
+    x = w.let(x)
+    low, high = w.splat(float(target.min), source), w.splat(float(target.max + 1), source)
+    inside = f"({x} > {low}) & ({x} < {high})"
+    safe = f"select({type_name(source)}(), {x}, {inside})"
+    result = f"{type_name(t)}({safe})"
+    result = f"select({result}, {w.splat(target.max, t)}, {x} >= {high})"
+    if target.is_signed:
+        result = f"select({result}, {w.splat(target.min, t)}, {x} <= {low})"
+    assert real.is_float
+    w.define(op, result, atom=True)
+
+
+def bitcast(w: Writer, op: Op) -> None:
+    (x,), t = w.operands(op), op.results[0].type
+    name = w.type(t)
+    w.type(op.operands[0].type)
+    w.define(op, x if op.operands[0].type == t else f"bitcast<{name}>({x})", atom=True)
+
+
+# vectors
+
+
+def const(w: Writer, op: Op) -> None:
+    bits = op.attr("bits")
+    assert isinstance(bits, int)
+    w.constant(op.results[0], bits)
+
+
+def construct(w: Writer, op: Op) -> None:
+    name = w.type(op.results[0].type)
+    w.define(op, f"{name}({', '.join(w.use(v) for v in op.operands)})", atom=True)
+
+
+def _lane(op: Op) -> int:
+    lane = op.attr("lane")
+    assert isinstance(lane, int)
+    return lane
+
+
+def extract(w: Writer, op: Op) -> None:
+    w.define(op, f"{w.use(op.operands[0])}.{'xyzw'[_lane(op)]}", atom=True)
+
+
+def insert(w: Writer, op: Op) -> None:
+    vector, value = (w.use(v) for v in op.operands)
+    whole = w.let(vector)
+    lanes = [f"{whole}.{'xyzw'[n]}" for n in range(lanes_of(op.results[0].type))]
+    lanes[_lane(op)] = value
+    w.define(op, f"{w.type(op.results[0].type)}({', '.join(lanes)})", atom=True)
+
+
+def shuffle(w: Writer, op: Op) -> None:
+    a, b = (w.let(w.use(v)) for v in op.operands)
+    first, picked = lanes_of(op.operands[0].type), op.attr("lanes")
+    assert isinstance(picked, tuple)
+    lanes = []
+    for n in picked:
+        assert isinstance(n, int)
+        lanes.append(f"{a}.{'xyzw'[n]}" if n < first else f"{b}.{'xyzw'[n - first]}")
+    w.define(op, f"{w.type(op.results[0].type)}({', '.join(lanes)})", atom=True)
+
+
+def index(w: Writer, text: str, dtype: DType) -> str:
+    """An index as WGSL takes it."""
+    return text if dtype in (i32, u32) else f"u32({text})"
+
+
+LOWERINGS: dict[str, Lowering] = {
+    **dict.fromkeys(("add", "sub", "mul", "and", "or", "xor"), symbol),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), compare),
+    **dict.fromkeys(_FUNCTIONS, function),
+    **dict.fromkeys(_HELPERS, helper),
+    **dict.fromkeys(("min", "max"), extreme),
+    **dict.fromkeys(("floordiv", "mod"), integer_divide),
+    **dict.fromkeys(("shl", "shr"), shift),
+    **dict.fromkeys(("vector", "splat"), construct),
+    "neg": negate, "not": invert, "abs": absolute, "sign": sign, "div": divide, "select": select,
+    "dot4": dot4, "convert": convert, "bitcast": bitcast, "const": const, "extract": extract,
+    "insert": insert, "shuffle": shuffle,
+}  # fmt: skip

@@ -1,0 +1,162 @@
+"""Functions of WGSL that kernels call, each written for the scalar or vector type that it is
+used on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.dtypes import DTYPES, DType, Type, element_of, lanes_of, with_element
+
+# What must not be evaluated when WGSL is compiled is made with it.
+ZERO = "var<private> zero: u32 = 0u;"
+
+_LARGEST_DIVISOR = "85070591730234615865843651857942052864.0"  # 2**126
+
+
+def type_name(t: Type) -> str:
+    """The WGSL type of a value."""
+    name = element_of(t).name
+    return name if lanes_of(t) == 1 else f"vec{lanes_of(t)}<{name}>"
+
+
+def as_type(t: Type, name: str) -> str:
+    """The WGSL type of the shape of `t` with elements `name`."""
+    return type_name(with_element(t, DTYPES[name]))
+
+
+def full_name(name: str, t: Type) -> str:
+    """The name of a helper on a type."""
+    lanes = lanes_of(t)
+    return f"{name}_{element_of(t).name}" + (f"x{lanes}" if lanes > 1 else "")
+
+
+def magnitude(t: Type, x: str) -> str:
+    """The bits of f32 or f16 without their sign, as u32; f16 as an f32."""
+    u32 = as_type(t, "u32")
+    if element_of(t).name == "f16":
+        x = f"{as_type(t, 'f32')}({x})"
+    return f"(bitcast<{u32}>({x}) & {u32}(0x7fffffffu))"
+
+
+def _test(comparison: str) -> Callable[[str, Type], str]:
+    def text(name: str, t: Type) -> str:
+        flags, u32 = as_type(t, "bool"), as_type(t, "u32")
+        if element_of(t).bits == 64:
+            return _wide_test(name, t, comparison)
+        test = f"{magnitude(t, 'x')} {comparison} {u32}(0x7f800000u)"
+        return f"fn {name}(x: {type_name(t)}) -> {flags} {{\n  return {test};\n}}"
+
+    return text
+
+
+def _wide_test(name: str, t: Type, comparison: str) -> str:
+    flags, u64 = as_type(t, "bool"), as_type(t, "u64")
+    word = f"bitcast<{u64}>(x) & {u64}(0x7ffffffffffffffflu)"
+    return (
+        f"fn {name}(x: {type_name(t)}) -> {flags} {{\n"
+        f"  return ({word}) {comparison} {u64}(0x7ff0000000000000lu);\n}}"
+    )
+
+
+def _extreme(function: str) -> Callable[[str, Type], str]:
+    def text(name: str, t: Type) -> str:
+        isnan, own = full_name("is_nan", t), type_name(t)
+        return (
+            f"fn {name}(a: {own}, b: {own}) -> {own} {{  // a NaN loses\n"
+            f"  return select(select({function}(a, b), b, {isnan}(a)), a, {isnan}(b));\n}}"
+        )
+
+    return text
+
+
+def _rounded_down(result: str) -> Callable[[str, Type], str]:
+    """Integer division; / and % of WGSL are defined for every operand."""
+
+    def text(name: str, t: Type) -> str:
+        own = type_name(t)
+        zero = f"{own}()"
+        return (
+            f"fn {name}(a: {own}, b: {own}) -> {own} {{\n"
+            f"  let rest = a % b;\n"
+            f"  let apart = ((rest ^ b) < {zero}) & (rest != {zero});\n"
+            f"  return {result.format(zero=zero, one=_one(t))};\n}}"
+        )
+
+    return text
+
+
+def _one(t: Type) -> str:
+    suffix = {"i32": "1i", "i64": "1li", "u32": "1u", "u64": "1lu"}[element_of(t).name]
+    return suffix if lanes_of(t) == 1 else f"{type_name(t)}({suffix})"
+
+
+def _divide(name: str, t: Type) -> str:
+    """WGSL bounds the error of f32 quotients for divisors up to 2**126 only."""
+    own = type_name(t)
+    return (
+        f"fn {name}(a: {own}, b: {own}) -> {own} {{\n"
+        f"  let scale = select({own}(1.0), {own}(0.25), abs(b) > {own}({_LARGEST_DIVISOR}));\n"
+        f"  return (a / (b * scale)) * scale;\n}}"
+    )
+
+
+def _copysign(name: str, t: Type) -> str:
+    own, double = type_name(t), element_of(t).bits == 64
+    word, top = as_type(t, "u64" if double else "u32"), 63 if double else 31
+    b = f"{as_type(t, 'f32')}(b)" if element_of(t).name == "f16" else "b"
+    return (
+        f"fn {name}(a: {own}, b: {own}) -> {own} {{\n"
+        f"  let negative = (bitcast<{word}>({b}) >> {as_type(t, 'u32')}({top}u)) != {word}();\n"
+        f"  return select(abs(a), -abs(a), negative);\n}}"
+    )
+
+
+def _sign(name: str, t: Type) -> str:
+    own = type_name(t)
+    return (
+        f"fn {name}(x: {own}) -> {own} {{  // a NaN stays one\n"
+        f"  let below = select(select(x, {own}(), x == {own}()), {own}(-1.0), x < {own}());\n"
+        f"  return select(below, {own}(1.0), x > {own}());\n}}"
+    )
+
+
+def _from_u32(name: str, t: Type) -> str:
+    """u32 to f32 by halves, rounded once: SwiftShader rounds values from 2**31 on wrongly."""
+    f32, u32 = as_type(t, "f32"), as_type(t, "u32")
+    return (
+        f"fn {name}(x: {u32}) -> {f32} {{\n"
+        f"  return {f32}(x >> {u32}(16u)) * {f32}(65536.0) + {f32}(x & {u32}(0xffffu));\n}}"
+    )
+
+
+_TEXTS: dict[str, tuple[tuple[str, ...], Callable[[str, Type], str]]] = {
+    "is_nan": ((), _test(">")),
+    "is_infinite": ((), _test("==")),
+    "is_finite": ((), _test("<")),
+    "least": (("is_nan",), _extreme("min")),
+    "greatest": (("is_nan",), _extreme("max")),
+    "floor_div": ((), _rounded_down("a / b - select({zero}, {one}, apart)")),
+    "floor_mod": ((), _rounded_down("rest + select({zero}, b, apart)")),
+    "divide": ((), _divide),
+    "with_sign": ((), _copysign),
+    "sign_of": ((), _sign),
+    "to_f32": ((), _from_u32),
+}
+
+
+def closure(name: str) -> list[str]:
+    """The helpers that one needs, itself last."""
+    needs, _ = _TEXTS[name]
+    return [part for need in needs for part in closure(need)] + [name]
+
+
+def text(name: str, t: Type) -> str:
+    """The definition of a helper on a type."""
+    return _TEXTS[name][1](full_name(name, t), t)
+
+
+def suffix(dtype: DType) -> str:
+    """What ends a literal of a type."""
+    return {"i32": "i", "u32": "u", "f16": "h", "f32": "f", "i64": "li", "u64": "lu", "f64": "lf"}[
+        dtype.name
+    ]

@@ -1,0 +1,53 @@
+"""What WGSL does natively, for legalization.
+
+The portable form holds f16 in f32 and keeps 8- and 16-bit types in buffers of words, so that it
+needs no feature; `f16` among the native features keeps the type and asks for `shader-f16`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ...ir.core import Kernel
+from ...ir.passes.support import OPTIONAL, Support
+
+# Ops that WGSL has with the accuracy that the op table asks for, or that are made of bits here.
+_NATIVE = frozenset(
+    (
+        *("rsqrt", "fma", "sign", "copysign", "isnan", "isinf", "isfinite", "rint"),
+        *(f"{op}:{t}" for op in ("popcount", "clz", "ctz", "reverse_bits") for t in ("i32", "u32")),
+        *("subgroup_reduce", "subgroup_scan", "subgroup_shuffle_xor", "subgroup_shuffle_up"),
+        *("subgroup_shuffle_down", "subgroup_broadcast"),
+    )
+)
+# WGSL's own functions, for kernels that declare `approximate`.
+APPROXIMATE = frozenset(
+    (
+        *("exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh"),
+        *("cosh", "tanh", "asinh", "acosh", "atanh", "pow", "atan2"),
+    )
+)
+_TYPES = frozenset({"bool", "i32", "u32", "i64", "u64", "f32", "f64"})
+assert {name.partition(":")[0] for name in _NATIVE} | APPROXIMATE <= OPTIONAL
+
+
+def support(kernel: Kernel, native: frozenset[str]) -> Support:
+    """The native ops of a kernel whose artifact may use the features `native`."""
+    return _support("approximate" in kernel.fast, "f16" in native, "dot4" in native)
+
+
+@lru_cache(8)
+def _support(approximate: bool, half: bool, dot4: bool) -> Support:
+    ops = set(_NATIVE)
+    if approximate:
+        ops |= {f"{name}:f32" for name in APPROXIMATE}
+    if dot4:
+        ops.add("dot4")
+    types = _TYPES | {"f16"} if half else _TYPES
+    return Support(
+        arithmetic=types,
+        storage=types - {"bool"},
+        native=frozenset(ops),
+        max_lanes=4,
+        keeps_nan=False,
+    )

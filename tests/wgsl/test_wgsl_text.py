@@ -1,0 +1,89 @@
+"""What the text of a module holds, and what has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from gristmill.backends.compile import CompileError, Options
+from gristmill.backends.wgsl.emit import emit
+from gristmill.ir.core import Kernel
+from kernel_text import kernel
+
+COPY = """
+  %2 = local_id {dim=0} : i32
+  %3 = load %0, %2 : T
+  store %1, %2, %3
+  return"""
+
+
+def copy(name: str) -> Kernel:
+    return kernel(f"x: {name} buffer read, y: {name} buffer write", COPY.replace("T", name))
+
+
+def text(k: Kernel, arch: str = "webgpu") -> str:
+    return emit(k, arch, Options()).blob.decode()
+
+
+def test_no_feature_is_asked_for_without_need() -> None:
+    for name in ("i32", "u32", "f32", "i8", "u16", "f16", "bf16", "bool"):
+        made = emit(copy(name), "webgpu", Options())
+        assert made.requires == ()
+        head = made.blob.decode().partition("@group")[0]
+        assert "enable" not in head
+        assert "requires" not in head
+
+
+def test_native_halves_are_declared() -> None:
+    made = emit(copy("f16"), "webgpu:f16", Options())
+    assert made.blob.decode().startswith("enable f16;\n")
+    assert made.requires == ("f16",)
+
+
+@pytest.mark.parametrize(("name", "feature"), [("i64", "i64"), ("u64", "i64"), ("f64", "f64")])
+def test_wide_types_are_a_capability(name: str, feature: str) -> None:
+    assert emit(copy(name), "webgpu", Options()).requires == (feature,)
+
+
+def test_names_of_the_source_never_meet_words_of_wgsl() -> None:
+    made = text(kernel("loop: f32 buffer read, target: f32 buffer write", COPY.replace("T", "f32")))
+    assert " loop_0: " in made
+    assert " target_1: " in made
+
+
+def test_infinities_and_nans_are_made_at_run_time() -> None:
+    body = """
+      %1 = const {} : f32
+      %2 = const 0 : i32
+      store %0, %2, %1
+      return"""
+    for value in ("inf", "-inf", "nan", "1e-45", "-0.0"):
+        made = text(kernel("y: f32 buffer write", body.format(value)))
+        assert "var<private> zero: u32 = 0u;" in made
+        assert "bitcast<f32>(zero | " in made
+
+
+def test_a_break_out_of_a_switch_is_a_chain_of_ifs() -> None:
+    body = """
+      %2 = const 0 : i32
+      %3 = const 9 : i32
+      %4 = load %0, %2 : i32
+      %5 = for %2, %3, %2 : i32 body(%6: i32, %7: i32) {
+        %8 = switch %4 {cases=[1]} : i32 case {
+          break %7
+        } default {
+          %9 = add %7, %6 : i32
+          yield %9
+        }
+        continue %8
+      }
+      store %1, %2, %5
+      return"""
+    made = text(kernel("x: i32 buffer read, y: i32 buffer write", body))
+    assert "switch" not in made
+    assert "break;" in made
+
+
+def test_an_unknown_arch_is_refused_with_the_known_ones() -> None:
+    for arch in ("webgpu:f64", "core", "webgpu:"):
+        with pytest.raises(CompileError, match="known: webgpu, with suffixes out of"):
+            emit(copy("f32"), arch, Options())
