@@ -26,8 +26,8 @@ _PTX = (*_SIMT, "backends/ptx/**/*.py")
 STAGES: dict[str, tuple[str, ...]] = {
     "trace": ("ir/*.py", "ir/ops/**/*.py", "ir/lang/**/*.py", "backends/trace.py"),
     "interp": (*_CORE, "backends/interp/**/*.py"),
-    "spirv": (*_LOWERED, "backends/spirv/**/*.py"),
-    "wgsl": (*_LOWERED, "backends/wgsl/**/*.py", "backends/spirv/usage.py"),
+    "spirv": (*_LOWERED, "backends/usage.py", "backends/spirv/**/*.py"),
+    "wgsl": (*_LOWERED, "backends/usage.py", "backends/wgsl/**/*.py"),
     "cpu": (
         *_LOWERED,
         "backends/llvm/**/*.py",

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from ...ir.core import Kernel, Loc, Op
 from ..compile import CompileError, Emitted, Options
+from ..usage import ID_OPS, id_key, scan
 from . import arithmetic, conversions, cooperative, sync, vectors
 from .control import Flow
 from .emitter import Emitter
@@ -26,7 +27,6 @@ from .native import FLOAT_CONTROLS, NATIVE
 from .opcodes import Cap, Mode
 from .opcodes import Op as S
 from .subgroup import METHODS, Subgroups
-from .usage import ID_OPS, id_key, scan
 from .validate import InvalidModuleError, check, instruction_offsets
 
 __all__ = ["emit", "validate"]

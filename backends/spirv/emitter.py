@@ -11,11 +11,11 @@ from __future__ import annotations
 from ...ir.core import Kernel, Loc, Op, Value, float_bits
 from ...ir.dtypes import DTYPES, DType, FragmentType, Type, VectorType
 from ..compile import CompileError
+from ..usage import Usage, narrow_name
 from .cooperative import matrix_type
 from .module import Module
 from .opcodes import Deco, Storage
 from .opcodes import Op as S
-from .usage import Usage, narrow_name
 
 _FLOATS = {16: DTYPES["f16"], 32: DTYPES["f32"], 64: DTYPES["f64"]}
 

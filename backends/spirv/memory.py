@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from ...ir.core import Op, Param, Value
 from ...ir.dtypes import Access, DType, MemType, Space, lanes_of
+from ..usage import MemoryUse
 from .emitter import Emitter
 from .native import on_bits
 from .opcodes import Cap, Deco, MemoryAccess, Storage
 from .opcodes import Op as S
-from .usage import MemoryUse
 
 BITS = 0  # the "lanes" of the view of a float buffer as unsigned integers
 

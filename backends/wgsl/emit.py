@@ -15,7 +15,7 @@ from ...ir import abi, passes
 from ...ir.core import Kernel, Op
 from ...ir.passes.unroll import Unroll
 from ..compile import CompileError, Emitted, Options
-from ..spirv.usage import ID_OPS, Usage, scan
+from ..usage import ID_OPS, Usage, scan
 from .arithmetic import LOWERINGS
 from .control import Flow
 from .ids import Ids

@@ -12,7 +12,7 @@ import math
 from ...ir import abi
 from ...ir.core import Op
 from ...ir.dtypes import DType, element_of
-from ..spirv.usage import Usage, id_key
+from ..usage import Usage, id_key
 from .writer import Writer
 
 _BUILTINS = {

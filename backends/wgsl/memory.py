@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...ir.core import Op, Param, Value
 from ...ir.dtypes import DType, MemType, Space, element_of, lanes_of, vector_of
-from ..spirv.usage import MemoryUse, Usage
+from ..usage import MemoryUse, Usage
 from .arithmetic import index
 from .writer import Writer
 

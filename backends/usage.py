@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...ir.core import Kernel, Op, Region, is_memory
-from ...ir.dtypes import DType, MemType, Space, Type, element_of, lanes_of
-from ...ir.ops import ROWS
-from ...ir.passes.effects import value_types
-from ...ir.turns import NO_TURNS, Turns, loop_turns
+from ..ir.core import Kernel, Op, Region, is_memory
+from ..ir.dtypes import DType, MemType, Space, Type, element_of, lanes_of
+from ..ir.ops import ROWS
+from ..ir.passes.effects import value_types
+from ..ir.turns import NO_TURNS, Turns, loop_turns
 
 
 @dataclass(slots=True)
