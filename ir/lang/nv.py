@@ -134,7 +134,7 @@ def wgmma(
     8-bit floats; i32 for integers), half as many as b has columns; see nv.wgmma_row. a: 64 rows of
     a tile as tensor_load lays them out with swizzle 128, or registers of u32 (a_index None). b:
     columns of the product as rows of such a tile; transposed: rows of b as they are, in tiles of 64
-    columns, for 16-bit elements. Done when a wgmma_wait covers it."""
+    columns, for 16-bit elements. Done when a wgmma_wait covers it; errors are those of mma."""
 
 
 @_function
