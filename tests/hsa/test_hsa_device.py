@@ -24,6 +24,18 @@ def test_a_launch_computes(device: runtime.Device, bundle: runtime.Bundle) -> No
     assert np.array_equal(y, 2 * np.arange(1000) + 1)
 
 
+def test_direct_launches_run_one_after_the_other(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeRuntime
+) -> None:
+    saxpy = device.load(bundle, "saxpy")
+    a, b, c = floats(device, 1, 2, 4)
+    device.synchronize()
+    fake.set(slow=5000)  # the rest is there before the first is done
+    for x, y in ((a, b), (a, b), (b, c), (c, a)):  # b = 4, c = 8, a = 9
+        device.launch(saxpy, x, y, 1.0)
+    assert (a.numpy()[0], b.numpy()[0], c.numpy()[0]) == (9, 4, 8)
+
+
 def test_every_kind_of_scalar_arrives(device: runtime.Device, bundle: runtime.Bundle) -> None:
     y = np.zeros(768, np.int64)
     device.load(bundle, "scalars")(y, -5, 65535, True, 2.75, -(1 << 40))

@@ -246,5 +246,12 @@ def test_a_recording_that_cannot_be_made_leaves_nothing(
         recording.launch(saxpy, x, y, 1.0)
     fake.set(fail_host=0)
     assert fake.live() == held
+    ids = device.load(bundle, "group_ids")
+    y, z = (device.upload(np.zeros(4, np.int32)) for _ in range(2))
+    device.synchronize()
+    held = fake.live()
+    with pytest.raises(runtime.LimitExceeded), device.record(timed=True) as folded:
+        folded.launch(ids, y, z, grid=(1, 65537, 65535))  # one row more than a folded grid has
+    assert fake.live() == held
     with pytest.raises(runtime.StateError, match="made once"), recording:
         pass
