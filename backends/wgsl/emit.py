@@ -24,7 +24,7 @@ from .subgroup import METHODS, Subgroups
 from .support import support
 from .writer import Writer
 
-__all__ = ["ENTRY", "digest_inputs", "emit", "emit_lowered", "prepare", "split_arch"]
+__all__ = ["ENTRY", "emit", "emit_lowered", "prepare", "split_arch"]
 
 SHARED_BYTES = 64 << 10
 INVOCATIONS = 1024
@@ -55,11 +55,6 @@ def prepare(kernel: Kernel, options: Options, native: frozenset[str] = frozenset
         support(kernel, native), checks=options.checks, unroll=unroll, renumber=False
     )
     return passes.run(kernel, steps)
-
-
-def digest_inputs() -> tuple[str, ...]:
-    """Nothing: the text depends on the kernel alone."""
-    return ()
 
 
 def emit_lowered(
