@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import decode, elf, registry
+from . import decode, elf, gpr_index, registry
 from .errors import CodeObjectError, EmulationError
 from .state import Arch
 
@@ -71,7 +71,10 @@ class Program:
         if found is None:
             error: EmulationError = CodeObjectError("execution left the code")
             raise error.place("", f"{address:#x}")
-        made = registry.build(found, self.arch), found.next
+        if found.mnemonic == gpr_index.START:
+            made = gpr_index.sequence(self.code.instructions, found, self.arch)
+        else:
+            made = registry.build(found, self.arch), found.next
         self.steps[address] = made
         return made
 

@@ -131,3 +131,19 @@ def test_what_a_processor_lacks_is_unknown(processor: str) -> None:
     made = decode.instruction(0, 8, "v_mad_legacy_u16 v0, v1, v2, v3")
     with pytest.raises(UnknownInstruction, match="v_mad_legacy_u16"):
         registry.build(made, arch(processor))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("v_add_u32 v1, v2, v3\ns_set_gpr_idx_off", "only moves"),
+        ("v_mov_b32 v1, v2", "no s_set_gpr_idx_off"),
+    ],
+)
+def test_what_else_stands_between_indexed_moves_is_refused(text: str, why: str) -> None:
+    from amdgpu_emulator import gpr_index
+    from amdgpu_emulator.one_wave import arch, decoded
+
+    made = decoded("gfx90a", "s_set_gpr_idx_on s0, gpr_idx(SRC0)\n" + text)
+    with pytest.raises(UnknownInstruction, match=why):
+        gpr_index.sequence({i.address: i for i in made}, made[0], arch("gfx90a"))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from amdgpu_emulator import Deadlock, OutOfBounds, UnwrittenLds
+from amdgpu_emulator import CodeObject, Deadlock, OutOfBounds, UnwrittenLds
 from emulator_tools import FOOTER, HEADER, compile_ir, launch
 
 PROCESSORS = ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx9-4-generic"]
@@ -23,6 +23,7 @@ declare i32 @llvm.amdgcn.workgroup.id.z()
 declare void @llvm.amdgcn.s.barrier()
 declare i32 @llvm.amdgcn.update.dpp.i32(i32, i32, i32 immarg, i32 immarg, i32 immarg, i1 immarg)
 declare i32 @llvm.amdgcn.readlane.i32(i32, i32)
+declare i32 @llvm.amdgcn.readfirstlane.i32(i32)
 declare i64 @llvm.amdgcn.ballot.i64(i1)
 declare i32 @llvm.amdgcn.ds.bpermute(i32, i32)
 declare i32 @llvm.amdgcn.mbcnt.lo(i32, i32)
@@ -414,3 +415,39 @@ end:
         d = value * 1000000007 // (n + 1)
         wanted.append({0: d, 2: -d}.get(n % 4, d + n))
     assert out.tolist() == wanted
+
+
+@pytest.mark.parametrize("processor", ["gfx906", "gfx90a", "gfx942"])
+def test_registers_counted_from_an_index(processor: str, rng: np.random.Generator) -> None:
+    """An element of a vector in registers, by a number that the workgroup's waves differ in."""
+    body = """
+  %w = lshr i32 %thread, 6
+  %u = call i32 @llvm.amdgcn.readfirstlane.i32(i32 %w)
+  %n1 = mul i32 %u, 5
+  %n = and i32 %n1, 15
+  %q = getelementptr <16 x i32>, ptr addrspace(1) %a, i64 %index
+  %v = load <16 x i32>, ptr addrspace(1) %q
+  %x = extractelement <16 x i32> %v, i32 %n
+  %t1 = add i32 %n1, 3
+  %t = and i32 %t1, 15
+  %w2 = insertelement <16 x i32> %v, i32 %thread, i32 %t
+  %y = add <16 x i32> %w2, splat (i32 1)
+  %qo = getelementptr <16 x i32>, ptr addrspace(1) %out, i64 %index
+  store <16 x i32> %y, ptr addrspace(1) %qo
+  %qx = getelementptr i32, ptr addrspace(1) %picked, i64 %index
+  store i32 %x, ptr addrspace(1) %qx
+  ret void
+"""
+    data = compiled(processor, body, POINTERS + ", ptr addrspace(1) noalias %picked")
+    assert any(
+        i.mnemonic == "s_set_gpr_idx_on" for i in CodeObject.read(data).instructions.values()
+    )
+    x = rng.integers(0, 1000, (512, 16), dtype=np.int32)
+    out, picked = np.zeros_like(x), np.zeros(512, np.int32)
+    launch(data, "k", (512, 1, 1), (256, 1, 1), [x, out, picked], rng)
+    i = np.arange(512)
+    n = i % 256 // 64 * 5
+    np.testing.assert_array_equal(picked, x[i, n % 16])
+    wanted = x.copy()
+    wanted[i, (n + 3) % 16] = i % 256
+    np.testing.assert_array_equal(out, wanted + 1)
