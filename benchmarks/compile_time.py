@@ -75,6 +75,16 @@ def stages(target: str) -> tuple[Callable[[Kernel], Kernel], Callable[[Kernel], 
                 ptx.write(kernel, row), row.machine(thorough(kernel))
             ),
         )
+    if backend == "hsaco":
+        from gristmill.backends.hsaco import emit as hsaco
+
+        def processor(kernel: Kernel) -> hsaco.Arch:
+            return hsaco.find_arch(kernel, arch)
+
+        return (
+            lambda kernel: hsaco.prepare(kernel, Options(), processor(kernel)),
+            lambda kernel: hsaco.assemble(kernel, processor(kernel), Options()),
+        )
     from gristmill.backends.spirv import emit as spirv
 
     base, native = spirv.split_arch("", arch)

@@ -8,6 +8,7 @@ The artifact is the linked code object with one kernel, named as the kernel, who
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...ir import passes
 from ...ir.core import Kernel
@@ -48,17 +49,9 @@ _FAST = Support(native=_NATIVE | {f"{name}:f32" for name in fast.FUNCTIONS})
 
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The code object of a kernel. CompileError for what this target cannot run."""
-    target = f"hsaco-{arch}"
     chosen = find_arch(kernel, arch)
     kernel = prepare(kernel, options, chosen)
-    block = lds.place_arrays(kernel)
-    text = write(kernel, chosen, block)
-    try:
-        made = toolchain.emit_object(text, chosen.machine(effort(kernel)), options.llvm)
-        blob, linker = link_or_lld(made, [kernel.name])
-    except (toolchain.LlvmError, LinkError) as error:
-        raise CompileError(kernel.name, target, str(error)) from error
-    facts = {**validate(blob, arch, kernel), **linker}
+    blob, facts = assemble(kernel, chosen, options)
     if "grid_barrier" in used(kernel):
         facts["grid_barrier"] = True
     return Emitted(
@@ -69,6 +62,17 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
         sites=kernel.sites,
         facts=facts,
     )
+
+
+def assemble(kernel: Kernel, arch: Arch, options: Options) -> tuple[bytes, dict[str, Any]]:
+    """The code object of a prepared kernel, and its facts. CompileError as `emit`."""
+    text = write(kernel, arch, lds.place_arrays(kernel))
+    try:
+        made = toolchain.emit_object(text, arch.machine(effort(kernel)), options.llvm)
+        blob, linker = link_or_lld(made, [kernel.name])
+    except (toolchain.LlvmError, LinkError) as error:
+        raise CompileError(kernel.name, f"hsaco-{arch.target}", str(error)) from error
+    return blob, {**validate(blob, arch.target, kernel), **linker}
 
 
 def find_arch(kernel: Kernel, target: str) -> Arch:

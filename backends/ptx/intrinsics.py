@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_FLOAT = "floor ceil trunc roundeven sqrt fabs copysign fma minimumnum maximumnum"
-_INT = "abs smin smax umin umax ctpop ctlz cttz bitreverse"
+from ..simt.intrinsics import COMMON, alternatives
 
 NVVM: dict[str, str] = {
     "read.ptx.sreg.tid.{x,y,z}": "local id",
@@ -66,21 +65,12 @@ NVVM: dict[str, str] = {
     "griddepcontrol.{wait,launch.dependents}": "dependent launches",
 }
 
-
-def _alternatives(name: str) -> str:
-    """`a.{b,c}` as a regular expression."""
-    pattern = re.escape(name)
-    return re.sub(r"\\\{(.*?)\\\}", lambda m: f"(?:{m[1].replace(',', '|')})", pattern)
-
-
 _ALLOWED = re.compile(
     "|".join(
         (
-            rf"llvm\.(?:{_FLOAT.replace(' ', '|')})\.f(?:16|32|64)",
-            rf"llvm\.(?:{_INT.replace(' ', '|')})\.i(?:8|16|32|64)",
-            r"llvm\.fpto[su]i\.sat\.i(?:32|64)\.f(?:32|64)",
+            *COMMON,
             r"llvm\.memset\.p0\.i64",
-            *(r"llvm\.nvvm\." + _alternatives(name) for name in NVVM),
+            *(r"llvm\.nvvm\." + alternatives(name) for name in NVVM),
         )
     )
 )
