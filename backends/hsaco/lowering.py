@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from ...ir.core import Kernel
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...ir.core import Kernel, Value
 from ..llvm.text import Function
 from ..llvm.types import Ty
+from ..simt.addresses import Addresses
 from ..simt.ids import linear_id
 from ..simt.lowering import GLOBAL, SHARED, LoweringError, Memory
 from ..simt.lowering import Lowering as SimtLowering
 from .arch import Arch
 from .arithmetic import HsacoArithmetic
+from .effort import effort
 
 __all__ = ["CONSTANT", "GLOBAL", "PRIVATE", "SHARED", "Lowering", "LoweringError", "Memory"]
 
@@ -30,6 +35,8 @@ class Lowering(SimtLowering):
     def __init__(self, kernel: Kernel, arch: Arch, f: Function) -> None:
         super().__init__(kernel, f, HsacoArithmetic(f, arch, kernel.fast))
         self.arch, self.lanes = arch, arch.lanes
+        self.addresses = Addresses(f, self.defs)
+        self.optimised = bool(effort(kernel).passes)
         self.launched: list[str] = []  # workgroups along x and y
 
     def local_word(self, d: int) -> str:
@@ -64,6 +71,21 @@ class Lowering(SimtLowering):
             return super().subgroup_number()
         own = self.f.value(f"lshr i32 {linear_id(self)}, {shift}")
         return self.f.call("llvm.amdgcn.readfirstlane.i32", "i32", ("i32", own))
+
+    def address(self, memory: Memory, index: Value, count: int, certain: bool) -> str:
+        """LLVM's passes find what accesses have in common; its code generator does not."""
+
+        def make() -> str:
+            return super(Lowering, self).address(memory, index, count, certain)
+
+        if self.optimised or not certain:
+            return make()
+        return self.addresses.reach(memory, index, memory.type.element.bytes * count, make)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        with self.addresses.scope():
+            yield
 
     def atomic_note(self, memory: Memory, kind: str, t: Ty) -> str:
         """What the hardware adds without a loop: floats in memory that is the device's own. A

@@ -8,21 +8,18 @@ from contextlib import contextmanager
 from ...ir.core import Kernel, Op, Value
 from ...ir.dtypes import i32, u32
 from ...ir.extensions import TensorMap
-from ...ir.passes.affine import SUMS, AffineForms, Terms
 from ..llvm.text import Function
 from ..llvm.types import Ty
+from ..simt.addresses import Addresses
 from ..simt.lowering import GLOBAL, SHARED, LoweringError, Memory
 from ..simt.lowering import Lowering as SimtLowering
 from .arch import SUBGROUP, Arch
 from .arithmetic import PtxArithmetic
 from .effort import thorough
 
-__all__ = ["FLAT", "GLOBAL", "SHARED", "Lowering", "LoweringError", "Memory", "Place"]
+__all__ = ["FLAT", "GLOBAL", "SHARED", "Lowering", "LoweringError", "Memory"]
 
 FLAT = "ptr"
-
-# Pointer to a memory, terms of an index, bytes of an element.
-Place = tuple[str, Terms, int]
 
 _AXES = "xyz"
 _LIMITS = (2**31 - 1, 65535, 65535)
@@ -42,12 +39,7 @@ class Lowering(SimtLowering):
         super().__init__(kernel, f, PtxArithmetic(f, arch, kernel.fast))
         self.arch = arch
         self.thorough = thorough(kernel)
-        # Addresses at hand, each with the constant of its index.
-        self.addresses: dict[Place, tuple[str, int]] = {}
-        self.sums = AffineForms()
-        for op in self.defs.values():
-            if op.name in SUMS:
-                self.sums.define(op)
+        self.addresses = Addresses(f, self.defs)
         self.launched: list[str] = []  # workgroups along x and y
         self.maps: dict[TensorMap, str] = {}
         self.warp = "0"  # number of the subgroup as i32, if the kernel has roles
@@ -103,7 +95,5 @@ class Lowering(SimtLowering):
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Addresses from within a region are not at hand behind it."""
-        outside = dict(self.addresses)
-        yield
-        self.addresses = outside
+        with self.addresses.scope():
+            yield

@@ -166,6 +166,18 @@ def test_halves_are_loaded_where_they_belong(
     assert found.count("ds_load_u16_d16_hi") == len(found) // 2 > 0
 
 
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
+def test_neighbours_of_a_long_kernel_share_an_address(
+    arch: str, require: Callable[..., None]
+) -> None:
+    require("llvm-objdump")
+    kernel = FAMILIES[0].kernel.trace("test", T="f16", OUT="f16", SUBGROUP=lanes(arch))
+    text = disassembly(compiled(kernel, arch)[0])
+    found = re.findall(r"ds_(?:load|read)_u16\w* v\d+, (v\d+)", text)
+    assert len(found) >= 32
+    assert len(set(found)) <= 4  # of both parts that multiply
+
+
 def small(rng: np.random.Generator, size: int) -> Product:
     """A product of f16 whose a holds denormals alone, which are not small beside its sum."""
     case = make_product(rng, ("f16", "f16", "f32", 16), ("row", "row"), size, False)
