@@ -208,10 +208,24 @@ def _float_to_int(w: Writer, op: Op, x: str) -> None:
 
 
 def bitcast(w: Writer, op: Op) -> None:
-    (x,), t = w.operands(op), op.results[0].type
+    (x,), t, source = w.operands(op), op.results[0].type, op.operands[0].type
     name = w.type(t)
-    w.type(op.operands[0].type)
-    w.define(op, x if op.operands[0].type == t else f"bitcast<{name}>({x})", atom=True)
+    w.type(source)
+    wide, whole = element_of(source).bits == 64, element_of(t).bits == 64
+    if source == t:
+        w.define(op, x, atom=True)
+    elif whole and not wide:  # of pairs of words
+        x = w.let(x if element_of(source) == u32 else f"bitcast<{as_type(source, 'u32')}>({x})")
+        parts = ["xy", "zw"][: lanes_of(t)]
+        joined = [w.join(f"{x}.{part}", element_of(t)) for part in parts]
+        w.define(op, joined[0] if len(joined) == 1 else f"{name}({', '.join(joined)})", atom=True)
+    elif wide and not whole:
+        lanes = [f"{w.let(x)}.{c}" for c in "xy"] if lanes_of(source) > 1 else [x]
+        words = [w.split(lane, element_of(source)) for lane in lanes]
+        text = words[0] if len(words) == 1 else f"vec4<u32>({', '.join(words)})"
+        w.define(op, text if element_of(t) == u32 else f"bitcast<{name}>({text})", atom=True)
+    else:
+        w.define(op, f"bitcast<{name}>({x})", atom=True)
 
 
 # vectors

@@ -12,6 +12,14 @@ ZERO = "var<private> zero: u32 = 0u;"
 
 _LARGEST_DIVISOR = "85070591730234615865843651857942052864.0"  # 2**126
 
+# 64-bit words and their halves, low first: naga's bitcast mistakes their types.
+JOIN = """fn join(words: vec2<u32>) -> u64 {
+  return (u64(words.y) << 32u) | u64(words.x);
+}"""
+SPLIT = """fn split(word: u64) -> vec2<u32> {
+  return vec2<u32>(u32(word & 4294967295lu), u32(word >> 32u));
+}"""
+
 
 def type_name(t: Type) -> str:
     """The WGSL type of a value."""

@@ -71,10 +71,7 @@ class Ids:
         if dtype.is_bool:
             return f"({low} != 0u)"
         if dtype.bits == 64:
-            whole = f"((u64({self.word(at + 1)}) << 32u) | u64({low}))"
-            if dtype.is_float:
-                return f"bitcast<f64>(vec2<u32>({low}, {self.word(at + 1)}))"
-            return f"i64({whole})" if dtype.is_signed else whole
+            return self.w.join(f"vec2<u32>({low}, {self.word(at + 1)})", dtype)
         if dtype.name == "f16":
             return f"bitcast<vec2<f16>>({low}).x"
         return low if name == "u32" else f"bitcast<{name}>({low})"

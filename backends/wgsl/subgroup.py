@@ -82,9 +82,9 @@ class Subgroups:
 
     def _pair(self, value: str, name: str, lane: str) -> str:
         """A 64-bit scalar by its two words."""
-        w = self.w
-        pair = w.let(f"bitcast<vec2<u32>>({value})")
-        return f"bitcast<{w.type(DTYPES[name])}>(subgroupShuffle({pair}, {lane}))"
+        dtype = DTYPES[name]
+        pair = self.w.let(self.w.split(value, dtype))
+        return self.w.join(f"subgroupShuffle({pair}, {lane})", dtype)
 
     # reductions and scans
 

@@ -207,8 +207,21 @@ class Writer:
             return f"bitcast<vec2<f16>>(zero | {bits}u).x"
         if dtype.name == "f64":
             low, high = bits & 0xFFFFFFFF, bits >> 32
-            return f"bitcast<f64>((u64(zero | {high}u) << 32u) | u64(zero | {low}u))"
+            return self.join(f"vec2<u32>(zero | {low}u, zero | {high}u)", dtype)
         return f"bitcast<f32>(zero | {bits}u)"
+
+    def join(self, words: str, dtype: DType) -> str:
+        """A 64-bit value of two words, low first."""
+        self.helpers.setdefault("join", helpers.JOIN)
+        name = self.type(dtype)
+        self.requires.add("i64")
+        return f"join({words})" if name == "u64" else f"bitcast<{name}>(join({words}))"
+
+    def split(self, value: str, dtype: DType) -> str:
+        """The two words of a 64-bit value, low first."""
+        self.helpers.setdefault("split", helpers.SPLIT)
+        self.requires.add("i64")
+        return f"split({value})" if dtype.name == "u64" else f"split(bitcast<u64>({value}))"
 
     def splat(self, number: float, t: Type) -> str:
         """A number as an expression of type t."""
