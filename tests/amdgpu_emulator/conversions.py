@@ -29,7 +29,7 @@ def rounded(true: Array, dtype: type[Any], mode: int) -> Array:
     low = np.where(back > true, toward_down, nearest)
     chosen = {1: high, 2: low, 3: np.where(np.signbit(true), high, low)}[mode]
     # a zero of nextafter's has lost its sign
-    return np.where(np.isnan(true), nearest, np.copysign(chosen, true.astype(np.float32)))
+    return np.where(np.isnan(true), nearest, np.copysign(chosen, nearest))
 
 
 def to_integer(x: Array, kind: Kind) -> Array:

@@ -305,3 +305,66 @@ def test_half_roots_and_reciprocals_err_within_their_bound(
         x = np.abs(inputs(case.arguments, rng)[0])
         x = np.where(np.isfinite(x) & (x > 2.0**-14), x, np.float16(1))
         assert _errors(run_case(data, case, [x], rng), wanted(x.astype(np.float64))).max() <= 0.51
+
+
+ROUNDINGS = {"tonearest": 0, "upward": 1, "downward": 2, "towardzero": 3}
+
+
+@pytest.mark.parametrize("processor", ["gfx1100", "gfx1201", "gfx942"])
+def test_a_conversion_rounds_as_the_mode_says(
+    processor: str, rng: np.random.Generator, require: Any
+) -> None:
+    require("llc")
+    cases = [
+        Case(
+            f"to_half_{name}", "half", ("float",),
+            f'%r = call half @llvm.fptrunc.round.f16.f32(float %a, metadata !"round.{name}")',
+        )
+        for name in ROUNDINGS
+    ]  # fmt: skip
+    data = compile_ir(module(cases), processor)
+    x = inputs(("float",), rng, 2048)[0]
+    for case in cases:
+        got = run_case(data, case, [x], rng).astype(np.float64)
+        with np.errstate(over="ignore"):
+            true, nearest = x.astype(np.float64), x.astype(np.float16).astype(np.float64)
+        finite = np.isfinite(true)
+        direction = case.name.rpartition("_")[2]
+        if direction == "tonearest":
+            assert same(got, nearest).all()
+        above = got >= true
+        if direction == "upward":
+            assert above[finite].all()
+        if direction == "downward":
+            assert (got <= true)[finite].all()
+        if direction == "towardzero":
+            assert (np.abs(got) <= np.abs(true))[finite].all()
+        exact = finite & (nearest == true)
+        assert (got == true)[exact].all()
+        normal = finite & (np.abs(true) > 2.0**-14) & (np.abs(true) < 65504)
+        assert (np.abs(got - true)[normal] < np.abs(true)[normal] * 2.0**-10).all()
+
+
+@pytest.mark.parametrize("processor", ["gfx1100", "gfx1201", "gfx942"])
+def test_two_floats_are_packed_toward_zero(
+    processor: str, rng: np.random.Generator, require: Any
+) -> None:
+    require("llc")
+    case = Case(
+        "pack", "<2 x half>", ("float", "float"),
+        "%r = call <2 x half> @llvm.amdgcn.cvt.pkrtz(float %a, float %b)",
+    )  # fmt: skip
+
+    def toward_zero(x: Array) -> Array:
+        near = x.astype(np.float16)
+        far = np.abs(near.astype(np.float64)) > np.abs(x.astype(np.float64))
+        return np.where(far & np.isfinite(x), np.nextafter(near, np.float16(0)), near)
+
+    def wanted(x: Array, y: Array) -> Array:
+        return np.stack([toward_zero(x), toward_zero(y)], axis=1)
+
+    # NaN and zeros of nextafter apart, whose signs are not of interest here
+    x, y = (np.where(np.abs(v) < 2.0**-20, 1, v) for v in inputs(case.arguments, rng))
+    check_all(compile_ir(module([case]), processor), [(case, wanted)], rng, values=[
+        x.astype(np.float32), y.astype(np.float32),
+    ])  # fmt: skip
