@@ -16,12 +16,12 @@ from .launch import SCRATCH_RESOURCE
 from .operands import U32, U64, raw_scalar, raw_source, vector_index
 from .registry import Step, register
 from .state import Arch, Array, Machine
-from .vmem import CACHE, SIZES, ScratchSpace, extended, read_stored, write_loaded
+from .vmem import CACHE, SIZES, Address, ScratchSpace, extended, read_stored, write_loaded
 
 _NAME = re.compile(r"buffer_(load|store)_(\w+?)(_d16(?:_hi)?)?")
 
 
-def _address(i: Instruction):  # type: ignore[no-untyped-def]
+def _address(i: Instruction) -> Address:
     """m -> int64[k]: byte offsets into the private memory of each active lane."""
     _, vector, resource, frame = i.operands
     if (vector.kind == "v") != ("offen" in i.modifiers):

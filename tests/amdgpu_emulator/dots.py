@@ -13,7 +13,7 @@ import numpy as np
 from . import narrow
 from .decode import Instruction
 from .operands import B32, Read, raw_source, raw_target
-from .registry import Step, register
+from .registry import Build, Step, register
 from .state import Arch, Array, Machine
 
 _PACKED = ("op_sel", "op_sel_hi", "neg_lo", "neg_hi")
@@ -43,8 +43,8 @@ def _sources(i: Instruction, accumulates: bool) -> list[Read]:
     return [raw_source(i, o, B32) for o in operands]
 
 
-def integers(bits: int, signed: bool, accumulates: bool):  # type: ignore[no-untyped-def]
-    """Builder of dot products of integers; `signed` None: as neg_lo says (iu8, iu4)."""
+def integers(bits: int, signed: bool, accumulates: bool) -> Build:
+    """Builder of dot products of integers; of iu8 and iu4, neg_lo says what is signed."""
 
     def build(i: Instruction, arch: Arch) -> Step:
         if any(o.neg or o.abs for o in i.operands) or any(i.bits("neg_hi", (0, 0, 0))):
@@ -79,7 +79,7 @@ def _selections(i: Instruction) -> list[list[int]]:
     return [[low[k], high[k]] for k in range(2)]
 
 
-def floats(kind: str, accumulates: bool, flushes: bool = False):  # type: ignore[no-untyped-def]
+def floats(kind: str, accumulates: bool) -> Build:
     """Builder of v_dot2 with f16 or bf16 factors and f32 addend and result."""
 
     def build(i: Instruction, arch: Arch) -> Step:

@@ -7,7 +7,7 @@ else stands there is unknown. "Vega instruction set architecture", VGPR indexing
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .registry import Step
 from .state import ACCUMULATION, M0, Arch, Array, Machine
 
 START, END = "s_set_gpr_idx_on", "s_set_gpr_idx_off"
+Move = Callable[[Machine, Array], None]  # the array: int64[count], the index of each wave
 _BITS = {"SRC0": 1, "SRC1": 2, "SRC2": 4, "DST": 8}
 
 
@@ -64,8 +65,8 @@ def _waves(index: Array, first: int) -> list[tuple[int, Array]]:
     return found
 
 
-def _move(i: Instruction, from_index: bool, to_index: bool):  # type: ignore[no-untyped-def]
-    """(m, int64[count] index) -> None: v_mov_b32 with source or destination indexed."""
+def _move(i: Instruction, from_index: bool, to_index: bool) -> Move:
+    """v_mov_b32 with source or destination indexed."""
     d, s = i.operands
     if d.kind != "v" or (from_index and s.kind != "v"):
         raise i.unknown("an indexed operand that is no vector register")

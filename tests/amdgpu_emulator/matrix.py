@@ -37,7 +37,7 @@ class UnequalHalvesError(ValueError):
     """WMMA of gfx11 reads A and B from both half waves: they must hold the same."""
 
 
-def elements(registers: np.ndarray, kind: str, signed: bool = True) -> np.ndarray:
+def elements(registers: np.ndarray, kind: str) -> np.ndarray:
     """Unsigned codes [waves, items, lanes] of the elements packed in registers, low first."""
     waves, count, lanes = registers.shape
     bits = BITS[kind]

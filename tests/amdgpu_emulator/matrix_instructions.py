@@ -13,7 +13,7 @@ from . import matrix
 from .decode import Instruction, Operand
 from .errors import EmulationError
 from .matrix_layout import BITS, Shape, parse
-from .operands import B32, B64, constant_bits, vector_index
+from .operands import B32, B64, constant_bits, source, target, vector_index
 from .registry import Step, instruction, register
 from .state import Arch, Array, Machine
 
@@ -252,7 +252,5 @@ for _name in _WMMA_GFX12:
     generations=(9,),
 )
 def accumulation_move(i: Instruction, arch: Arch) -> Step:
-    from .operands import source, target
-
     read, write = source(i, 1, B32), target(i, B32)
     return lambda m: write(m, read(m))
