@@ -26,6 +26,7 @@ _COMPARE = {  # float, signed, unsigned
     "gt": (S.F_ORD_GREATER_THAN, S.S_GREATER_THAN, S.U_GREATER_THAN),
     "ge": (S.F_ORD_GREATER_THAN_EQUAL, S.S_GREATER_THAN_EQUAL, S.U_GREATER_THAN_EQUAL),
 }
+_ORDERS = ("lt", "le", "gt", "ge")
 _GLSL_ANY = {  # for every float width
     "floor": Glsl.FLOOR,
     "ceil": Glsl.CEIL,
@@ -186,6 +187,9 @@ def least_of(e: Emitter, t: Type, lesser: bool, a: int, b: int) -> int:
 
 
 def compare(e: Emitter, op: Op) -> int:
+    """Orderings of widened integers are those of unsigned ones with the top bit flipped: Mesa's
+    compiler (22.3) takes an ordering of an i32 as an i64 with a constant for known, whatever it
+    is, and finds constants that nobody sees before it."""
     t = op.operands[0].type
     dtype, lanes = element_of(t), lanes_of(t)
     if dtype.is_bool:
@@ -195,6 +199,13 @@ def compare(e: Emitter, op: Op) -> int:
         opcode = kinds[0] if dtype.is_float else kinds[1 if dtype.is_signed else 2]
     if dtype.is_signed and dtype.bits < 32:
         operands = [e.ordered(v, dtype, lanes) for v in e.operands(op)]
+        return e.ins(opcode, e.bools(lanes), *operands)
+    if dtype.is_signed and dtype.bits == 64 and op.name in _ORDERS:
+        operands = e.operands(op)
+        if any(v.id in e.widened for v in op.operands):
+            opcode = kinds[2]
+            top = e.int_const(1 << 63, 64, lanes)
+            operands = [e.ins(S.BITWISE_XOR, e.ints(64, lanes), v, top) for v in operands]
         return e.ins(opcode, e.bools(lanes), *operands)
     return e.plain(op, opcode, e.bools(lanes))
 

@@ -39,6 +39,7 @@ class Emitter:
         self.values: dict[int, int] = {}
         self.constants: dict[int, int] = {}  # bit patterns of values that are constants
         self.small: set[int] = set()  # values known to be below 2**31
+        self.widened: set[int] = set()  # signed 64-bit values made of narrower ones
         self.variables: list[int] = []
         self.prologue: list[int] = []  # loads that stand in the entry block, before the code
         self.code: list[int] = []

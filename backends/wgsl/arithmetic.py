@@ -42,6 +42,12 @@ def compare(w: Writer, op: Op) -> None:
     a, b = w.operands(op)
     if op.name == "ne" and element_of(op.operands[0].type).is_float:
         w.define(op, f"!({a} == {b})")  # true on NaN, which compilers of != are known to forget
+    elif op.name in ("lt", "le", "gt", "ge") and any(v.id in w.widened for v in op.operands):
+        # Mesa's compiler (22.3) takes an ordering of an i32 as an i64 with a constant for known,
+        # whatever it is; as unsigned ones with the top bit flipped they order alike.
+        words, top = as_type(op.operands[0].type, "u64"), f"{1 << 63}lu"
+        a, b = (f"(bitcast<{words}>({x}) ^ {words}({top}))" for x in (a, b))
+        w.define(op, f"{a} {_SYMBOLS[op.name]} {b}")
     else:
         w.define(op, f"{a} {_SYMBOLS[op.name]} {b}")
 
@@ -186,6 +192,8 @@ def convert(w: Writer, op: Op) -> None:
         # By way of the source's own sign: naga extends as the target's says.
         wide = as_type(t, "i64" if source.is_signed else "u64")
         text = f"{wide}({x})"
+        if source.is_signed and target.is_signed:
+            w.widened.add(op.results[0].id)
         w.define(op, text if wide == name else f"{name}({text})", atom=True)
     else:
         w.define(op, f"{name}({x})", atom=True)
