@@ -43,7 +43,7 @@ class HsaDevice(Device):
         cpu = agents.cpu_of(api, agent, everyone)
         host = agents.pools(api, cpu)
         coarse = pool_of(pools, agents.COARSE, "memory of the device")
-        fine = pool_of(host, agents.FINE, "host memory for the device", agents.KERNARG)
+        fine = pool_of(host, agents.FINE, "host memory for the device")
         self._parameter_pool = pool_of(host, agents.KERNARG, "memory for kernel parameters")
         self._total = coarse.nbytes
         least = agents.ask(api, agent.handle, agents.QUEUE_MIN)

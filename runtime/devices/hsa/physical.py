@@ -47,13 +47,12 @@ _BUFFERS = 1024  # 16 bytes of parameters each
 _IS_APU = 1
 
 
-def pool_of(pools: list[Pool], flag: int, what: str, but: int = 0) -> Pool:
-    """The first global pool with a flag, rather one without the flags `but`; NoDevice."""
-    fitting = [p for p in pools if p.segment == agents.GLOBAL and p.flags & flag]
-    fitting.sort(key=lambda p: bool(p.flags & but))
-    if not fitting:
-        raise NoDevice(f"the HSA runtime tells of no {what}")
-    return fitting[0]
+def pool_of(pools: list[Pool], flag: int, what: str) -> Pool:
+    """The first global pool with a flag; NoDevice."""
+    for pool in pools:
+        if pool.segment == agents.GLOBAL and pool.flags & flag:
+            return pool
+    raise NoDevice(f"the HSA runtime tells of no {what}")
 
 
 def features(processor: str) -> frozenset[str]:
