@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from amdgpu_emulator import CodeObject
 from emulator_tools import FOOTER, GROUP, HEADER, Case, check_all, compile_ir, launch, module
 
 Array = np.ndarray[Any, Any]
@@ -293,3 +294,38 @@ def test_generic_pointers_reach_lds_private_and_global_memory(
     out = np.zeros_like(x)
     launch(data, "generic", (GROUP, 1, 1), (GROUP, 1, 1), [x, out], rng)
     assert (out == x * (x + 7)).all()
+
+
+def test_pairs_of_words_far_apart(rng: np.random.Generator, require: Any) -> None:
+    """LLVM joins accesses 64 words apart to one instruction with two offsets."""
+    require("llc")
+    fence = 'fence syncscope("workgroup") '
+    stores, loads = "", ""
+    for k, name in enumerate("abc"):
+        stores += (
+            f"%i{k} = add i32 %thread, {64 * k}\n"
+            f"%w{k} = getelementptr [192 x i32], ptr addrspace(3) @far, i32 0, i32 %i{k}\n"
+            f"store i32 %{name}, ptr addrspace(3) %w{k}\n"
+        )
+        loads += (
+            f"%j{k} = add i32 %other, {64 * k}\n"
+            f"%v{k} = getelementptr [192 x i32], ptr addrspace(3) @far, i32 0, i32 %j{k}\n"
+            f"%x{k} = load i32, ptr addrspace(3) %v{k}\n"
+        )
+    body = (
+        f"{stores}{fence}release\n call void @llvm.amdgcn.s.barrier()\n{fence}acquire\n"
+        f"%other = xor i32 %thread, 1\n{loads}"
+        "%y = mul i32 %x1, 3\n %z = mul i32 %x2, 5\n %s = add i32 %x0, %y\n %r = add i32 %s, %z"
+    )
+    case = Case("pairs", "i32", ("i32", "i32", "i32"), body)
+    array = "@far = internal addrspace(3) global [192 x i32] poison, align 16\n"
+    for processor in PROCESSORS:
+        data = compile_ir(module([case], array), processor)
+        texts = [i.mnemonic for i in CodeObject.read(data).instructions.values()]
+        assert any("stride64" in t or "st64" in t for t in texts)
+        check_all(
+            data,
+            [(case, lambda x, y, z: _neighbour(x) + _neighbour(y) * 3 + _neighbour(z) * 5)],
+            rng,
+            count=256,
+        )
