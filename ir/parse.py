@@ -293,7 +293,7 @@ class _Parser:
         if number is not None:
             if int(number) in self.values:
                 return None
-            results = (self.define(int(number), hint or "", types[0]),)
+            results = (self.define(int(number), hint or "", *types),)
         self.at += 1
         return Op(name, operands, results, attrs, (), Loc(self.file, self.at, 1))
 
