@@ -208,9 +208,12 @@ def disassemble(data: bytes) -> dict[int, Instruction]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "code.o"
         path.write_bytes(data)
-        done = subprocess.run(
-            [DISASSEMBLER, "-d", str(path)], capture_output=True, text=True, check=False
-        )
+        try:
+            done = subprocess.run(
+                [DISASSEMBLER, "-d", str(path)], capture_output=True, text=True, check=False
+            )
+        except FileNotFoundError as error:
+            raise CodeObjectError(f"no {DISASSEMBLER} on PATH: install LLVM 22's tools") from error
     if done.returncode:
         raise CodeObjectError(f"{DISASSEMBLER}: {done.stderr.strip()}")
     return {i.address: i for i in _lines(done.stdout)}
