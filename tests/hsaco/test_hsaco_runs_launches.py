@@ -13,6 +13,7 @@ from gristmill.ir.dtypes import DTYPES
 from hsaco_tools import BASELINES, Emulated
 from kernel_bodies import count_groups, tree_sum
 from kernel_text import kernel
+from nv_kernels import grid_sums
 
 
 @pytest.fixture(autouse=True)
@@ -176,3 +177,15 @@ def test_atomics_of_every_kind(dtype: str, where: str, arch: str, rng: np.random
     x = rng.integers(0 if t.name[0] == "u" else -50, 50, 64).astype(t.storage)
     y = rng.integers(0, 50, 8).astype(t.storage)
     agree(k, [x, y, x], (1, 1, 1), arch, rng)
+
+
+@pytest.mark.parametrize("arch", BASELINES)
+def test_all_workgroups_of_a_launch_wait_for_each_other(
+    arch: str, rng: np.random.Generator
+) -> None:
+    k = grid_sums.trace("s")
+    run = Emulated(k, arch)
+    assert run.manifest.requires == ("grid_barrier",)
+    counts = [64 * 5 if p.name == "x" else 5 for p in k.params]
+    args = [rng.integers(-99, 99, n).astype(np.int32) for n in counts]
+    agree(k, args, (5, 1, 1), arch, rng)
