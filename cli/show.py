@@ -23,8 +23,8 @@ DISASSEMBLERS = {
     ".so": (("objdump",), ("-d", "--no-show-raw-insn"), "apt-get install binutils"),
     ".cubin": (("nvdisasm",), ("-c",), "CUDA's tools show it: nvdisasm, or cuobjdump -sass"),
     ".hsaco": (
-        # The newest of LLVM, or that of the build, knows the processor.
-        ("llvm-objdump", "llvm-objdump-22"),
+        # That of the build knows the processor; one of a distribution may be older.
+        ("llvm-objdump-22", "llvm-objdump"),
         ("-d", "--no-show-raw-insn"),
         "apt-get install llvm-22",
     ),

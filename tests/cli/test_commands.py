@@ -136,7 +136,7 @@ def test_inspect_of_a_code_object_shows_what_it_takes(
     assert "s_endpgm" in out
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["inspect", path]) == 0
-    assert "llvm-objdump or llvm-objdump-22 is not installed" in capsys.readouterr().out
+    assert "llvm-objdump-22 or llvm-objdump is not installed" in capsys.readouterr().out
     damaged = saved(tmp_path, "hsaco-gfx908", ".hsaco", blob[:-1])
     assert main(["inspect", damaged]) == 2
     assert "not a code object, or a damaged one" in capsys.readouterr().err
