@@ -292,3 +292,15 @@ def test_a_wait_reads_the_fault_bits_only_where_they_may_have_changed(
         device.launch(device.load(bundle, "saxpy"), x, y, 0.0)
         device.synchronize()
         assert len(copies) == launches
+
+
+def test_a_wait_covers_what_lies_before_a_mark(
+    device: runtime.Device, bundle: runtime.Bundle, fake: FakeRuntime
+) -> None:
+    saxpy, (x, y) = device.load(bundle, "saxpy"), floats(device, 1, 1)
+    device.synchronize()
+    fake.set(slow=50000)
+    device.launch(saxpy, x, y, 1.0)
+    device._queue.mark()  # type: ignore[attr-defined]
+    device.synchronize()
+    assert fake.dispatches == 1
