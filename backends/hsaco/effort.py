@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ...ir.core import Kernel, walk
 from ...ir.dtypes import MemType, Space
 
-_SOME, _MANY = 350, 800  # ops of a kernel
+_SOME, _MANY = 350, 450  # ops of a kernel
 _PASSES = ("loop-unroll", "instcombine<no-verify-fixpoint>", "simplifycfg")
 
 

@@ -1,0 +1,43 @@
+"""LLVM's passes where they pay: in short kernels and for private arrays."""
+
+from __future__ import annotations
+
+import pytest
+
+from gristmill.backends.hsaco.effort import effort
+from gristmill.backends.llvm import toolchain
+from gristmill.ir.core import Kernel
+from hsaco_tools import compiled
+from kernel_text import kernel
+
+
+def long(count: int, first: str = "") -> Kernel:
+    """A kernel of about `count` ops."""
+    lines = ["%1 = local_linear_id : i32", first or "%2 = const 3 : i32"]
+    lines += [f"store %0, %{1 if first else n}, %1" for n in (1, 2) for _ in range(count // 2)]
+    return kernel("x: i32 buffer write", "\n".join([*lines, "return"]))
+
+
+@pytest.mark.parametrize(("count", "some", "opt"), [(20, True, 2), (400, True, 1), (600, False, 1)])
+def test_long_kernels_are_optimised_less(count: int, some: bool, opt: int) -> None:
+    chosen = effort(long(count))
+    assert (bool(chosen.passes), chosen.opt) == (some, opt)
+
+
+def test_private_arrays_become_registers() -> None:
+    body = """
+    %2 = alloc {name="cells"} : private<i32,16>
+    %3 = local_linear_id : i32
+    %4 = const 5 : i32
+    store %2, %4, %3
+    %5 = load %2, %4 : i32
+    store %1, %3, %5
+    return"""
+    k = kernel("x: i32 buffer read, y: i32 buffer write", body)
+    assert effort(k).passes[0] == "sroa"
+    assert compiled(k, "gfx1100")[1].facts["scratch_bytes"] == 0
+
+
+def test_every_pass_is_one_that_both_ways_to_llvm_know() -> None:
+    for count in (20, 400, 600):
+        assert set(effort(long(count)).passes) <= set(toolchain._PASSES)
