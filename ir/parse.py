@@ -30,15 +30,14 @@ _TOKEN = re.compile(
     r"|nan:0x[0-9a-f]+|[\w.+-]+"  # a number or word
     r"|\S"  # a mark, or what cannot be read
 )
-_NAME = r"%(?:\w+\.)?\d+"
 # An op without regions, of at most one result and one attribute, which is an integer.
 _PLAIN = re.compile(
-    r" *(?:%(?:(\w+)\.)?(\d+) = )?"  # its result: hint and number
-    r"([a-z]\w*)"
-    rf"(?: ([\w.:+-]+)|((?: {_NAME})(?:, {_NAME})*))?"  # the literal of a constant, or operands
-    r"(?: \{(\w+)=(-?\d+)\})?(?: : (\S+))?"
+    r" *(?:(%(?:(\w+)\.)?(\d+)) = )?"  # its result: text, hint and number
+    r"([a-z]\w*)([^{:]*)"  # its name; the literal of a constant, or operands
+    r"(?:\{(\w+)=(-?\d+)\} ?)?(?:: (\S+))?"
 )
 _OWNERS = ("if", "switch", "for", "while")
+_CLOSING = (["}"], ["}", "else", "{"])  # the commonest lines that are no op
 _MARKS = frozenset("(){}[]=,:_.+-")
 _VALUE = re.compile(r"%(?:(\w+)\.)?(\d+)")
 
@@ -90,6 +89,8 @@ class _Parser:
         self.fail("expected more, found the end of the text")
 
     def tokenize(self, line: str) -> list[str]:
+        if (words := line.split()) in _CLOSING:
+            return words
         tokens = _TOKEN.findall(line)
         for n, token in enumerate(tokens):
             if len(token) == 1 and token not in _MARKS and not token.isalnum():
@@ -270,30 +271,36 @@ class _Parser:
     def plain_op(self) -> Op | None:
         """The op of the next line where it has the commonest form and nothing is wrong with it;
         else None, and nothing is read."""
-        if self.at == len(self.lines):
+        if self.at == len(self.lines) or (line := self.lines[self.at])[-1:] == "{":
             return None
-        found = _PLAIN.fullmatch(self.lines[self.at])
+        found = _PLAIN.fullmatch(line)
         if found is None:
             return None
-        hint, number, name, literal, words, key, attr, type_text = found.groups()
-        # As many results as types, and a literal for a constant alone.
-        odd = (number is None) is not (type_text is None) or (literal is None) is (name == "const")
+        written, hint, number, name, rest, key, attr, type_text = found.groups()
+        # As many results as types.
+        odd = (written is None) is not (type_text is None)
         if odd or name not in ROWS or name in _OWNERS:
             return None
+        rest = rest.strip(" ")
+        operands: tuple[Value, ...] = ()
+        attrs: tuple[tuple[str, Attr], ...] = () if key is None else ((key, int(attr)),)
         try:
-            operands = tuple([self.written[w] for w in words[1:].split(", ")]) if words else ()
-            types: tuple[Type, ...] = () if type_text is None else (parse_type(type_text),)
-            attrs: tuple[tuple[str, Attr], ...] = () if key is None else ((key, int(attr)),)
-            if literal is not None:
-                attrs = (("bits", self.literal(literal, types)),)
+            type_ = None if type_text is None else parse_type(type_text)
+            types: tuple[Type, ...] = () if type_ is None else (type_,)
+            if name == "const":
+                attrs = (("bits", self.literal(rest, types)),)
+            elif rest:
+                known = self.written
+                operands = tuple([known[word] for word in rest.split(", ")])
             infer_op(name, tuple([v.type for v in operands]), attrs, types)
         except (ValueError, KeyError, OpTypeError):
             return None  # said where the line is read token by token
         results: tuple[Value, ...] = ()
-        if number is not None:
-            if int(number) in self.values:
+        if type_ is not None:
+            if (value := int(number)) in self.values:
                 return None
-            results = (self.define(int(number), hint or "", *types),)
+            made = self.values[value] = self.written[written] = Value(value, type_, hint or "")
+            results = (made,)
         self.at += 1
         return Op(name, operands, results, attrs, (), Loc(self.file, self.at, 1))
 

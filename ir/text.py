@@ -109,19 +109,19 @@ class _Printer:
 
     def op(self, op: Op, depth: int) -> None:
         pad = "  " * depth
-        words = [op.name]
-        if op.name == "const":
-            words.append(_literal(op))
-        elif op.operands:
-            words.append(", ".join(map(value_name, op.operands)))
-        attrs = [f"{k}={_attr(v)}" for k, v in op.attrs if op.name != "const"]
-        if attrs:
-            words.append("{" + ", ".join(attrs) + "}")
+        text = op.name
+        if text == "const":
+            text = f"const {_literal(op)}"
+        else:
+            if op.operands:
+                names = [f"%{v.hint}.{v.id}" if v.hint else f"%{v.id}" for v in op.operands]
+                text = f"{text} {', '.join(names)}"
+            if op.attrs:
+                text += " {" + ", ".join([f"{k}={_attr(v)}" for k, v in op.attrs]) + "}"
         if op.results:
-            words.append(": " + ", ".join(str(v.type) for v in op.results))
-        text = " ".join(words)
-        if op.results:
-            text = ", ".join(map(value_name, op.results)) + " = " + text
+            names = [value_name(v) for v in op.results]
+            types = [str(v.type) for v in op.results]
+            text = f"{', '.join(names)} = {text} : {', '.join(types)}"
         if not op.regions:
             self.line(pad + text, op.loc)
             return
