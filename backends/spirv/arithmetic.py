@@ -192,22 +192,20 @@ def compare(e: Emitter, op: Op) -> int:
     is, and finds constants that nobody sees before it."""
     t = op.operands[0].type
     dtype, lanes = element_of(t), lanes_of(t)
+    flags = e.bools(lanes)
     if dtype.is_bool:
-        opcode = S.LOGICAL_EQUAL if op.name == "eq" else S.LOGICAL_NOT_EQUAL
-    else:
-        kinds = _COMPARE[op.name]
-        opcode = kinds[0] if dtype.is_float else kinds[1 if dtype.is_signed else 2]
+        return e.plain(op, S.LOGICAL_EQUAL if op.name == "eq" else S.LOGICAL_NOT_EQUAL, flags)
+    of_floats, of_signed, of_unsigned = _COMPARE[op.name]
+    opcode = of_floats if dtype.is_float else of_signed if dtype.is_signed else of_unsigned
     if dtype.is_signed and dtype.bits < 32:
-        operands = [e.ordered(v, dtype, lanes) for v in e.operands(op)]
-        return e.ins(opcode, e.bools(lanes), *operands)
+        return e.ins(opcode, flags, *(e.ordered(v, dtype, lanes) for v in e.operands(op)))
     if dtype.is_signed and dtype.bits == 64 and op.name in _ORDERS:
-        operands = e.operands(op)
-        if any(v.id in e.widened for v in op.operands):
-            opcode = kinds[2]
-            top = e.int_const(1 << 63, 64, lanes)
-            operands = [e.ins(S.BITWISE_XOR, e.ints(64, lanes), v, top) for v in operands]
-        return e.ins(opcode, e.bools(lanes), *operands)
-    return e.plain(op, opcode, e.bools(lanes))
+        if not any(v.id in e.widened for v in op.operands):
+            return e.ins(opcode, flags, *e.operands(op))
+        top = e.int_const(1 << 63, 64, lanes)
+        flipped = [e.ins(S.BITWISE_XOR, e.ints(64, lanes), v, top) for v in e.operands(op)]
+        return e.ins(of_unsigned, flags, *flipped)
+    return e.plain(op, opcode, flags)
 
 
 def select(e: Emitter, op: Op) -> int:
