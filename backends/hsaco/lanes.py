@@ -140,6 +140,7 @@ def _dpp(x: Lowering, word: str, control: int, old: str = "poison") -> str:
 def reduce(x: Lowering, kind: str, part: str, t: Ty) -> str:
     """A butterfly within each row, then the rows' totals in scalar registers: the same bits for
     all lanes."""
+    part = _hidden(x, part, t)
     for control in (_row_exchange(x, 1), _row_exchange(x, 2), _HALF_MIRROR, _MIRROR):
         assert control is not None
         other = by_words(x, part, t, _mover(x, control))
@@ -149,6 +150,12 @@ def reduce(x: Lowering, kind: str, part: str, t: Ty) -> str:
         pairs = zip(totals[::2], totals[1::2], strict=True)
         totals = [x.arith.op(kind, t, list(pair), t.dtype) for pair in pairs]
     return totals[0]
+
+
+def _hidden(x: Lowering, part: str, t: Ty) -> str:
+    """The part in vector registers, whose value LLVM does not know: of DPP with a constant it loses
+    words (LLVM 22.1, a scan by `or` of a constant of 64 bits)."""
+    return by_words(x, part, t, lambda word: x.f.value(f'call i32 asm "", "=v,0"(i32 {word})'))
 
 
 def _mover(x: Lowering, control: int) -> Callable[[str], str]:
@@ -162,6 +169,7 @@ def _of_lane(x: Lowering, part: str, t: Ty, number: int) -> str:
 def scan(x: Lowering, kind: str, inclusive: bool, part: str, t: Ty) -> str:
     """Hillis and Steele within each row, then what the rows before hold, from scalar registers."""
     f, neutral = x.f, neutral_bits(kind, t.dtype)
+    part = _hidden(x, part, t)
     for step in (1, 2, 4, 8):
         other = _shift_in(x, part, t, _SHIFT + step, neutral)
         part = x.arith.op(kind, t, [other, part], t.dtype)

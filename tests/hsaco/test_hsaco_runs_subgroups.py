@@ -140,3 +140,19 @@ def test_ids_of_subgroups(arch: str, size: int, rng: np.random.Generator) -> Non
     k = subgroup_kernel(DTYPES["i32"], lines, ["i32"] * 4, size)
     count = SIZE * GROUPS
     agree(k, np.zeros(count, np.int32), np.zeros(count, np.int32), arch, rng)
+
+
+@pytest.mark.parametrize(("arch", "size"), WAVES)
+def test_reductions_and_scans_of_a_constant(arch: str, size: int, rng: np.random.Generator) -> None:
+    body = """
+    %1 = global_id {dim=0} : i32
+    %2 = const 18446744073709551610 : u64
+    %3 = subgroup_scan %2 {inclusive=true, kind="or"} : u64
+    %4 = subgroup_reduce %2 {kind="or"} : u64
+    %5 = and %3, %4 : u64
+    store %0, %1, %5
+    return"""
+    y = np.zeros(128, np.uint64)
+    k = kernel("y: u64 buffer write", body, "128 1 1", f"subgroup {size}")
+    Emulated(k, arch).run([y], (1, 1, 1), rng)
+    assert (y == 2**64 - 6).all()
