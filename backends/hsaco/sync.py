@@ -2,7 +2,9 @@
 
 A barrier orders workgroup arrays and buffers. Ordering buffers costs what LDS does not need: from
 gfx10 on the caches of a workgroup's compute units are thrown away, and all stores are waited for.
-So a barrier between whose two sides no buffer is shared orders LDS alone.
+So a barrier between whose two sides no buffer is shared orders LDS alone, unless a fence of the
+device may tell other workgroups what lies before it: such a fence waits for its own wave's stores
+only, so the barrier has to wait for those of the others.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ def emit_barrier(x: Lowering, local: bool) -> None:
 
 def local_barriers(kernel: Kernel) -> frozenset[int]:
     """`id` of the barriers that need not order buffers: none is written on one side of them and
-    written or read on the other.
+    written or read on the other. None where the kernel has a fence of the device.
 
     What happens in a loop around a barrier happens on both sides of it.
     """
     places = list(_places(kernel.body.ops, None))
+    if any(op.name == "fence" and op.attr("scope") == "device" for op, _ in places):
+        return frozenset()
     touched: dict[object, list[tuple[int, bool]]] = {}
     names = _names(kernel)
     for n, (op, _) in enumerate(places):

@@ -168,6 +168,25 @@ def test_what_a_loop_does_is_on_both_sides_of_its_barrier() -> None:
     assert len(sync.local_barriers(looped("", "store %0, %1, %1"))) == 1
 
 
+def test_a_fence_of_the_device_publishes_what_others_wrote_before_a_barrier() -> None:
+    """One invocation tells other workgroups that all of its own have written; who reads it there
+    has not come to the barrier yet."""
+
+    def told(fence: str) -> Kernel:
+        body = f"""
+        %2 = local_linear_id : i32
+        %3 = load %0, %2 : i32
+        store %0, %2, %3
+        barrier
+        {fence}
+        %4 = atomic %1, %2, %3 {{kind="exchange"}} : i32
+        return"""
+        return kernel("x: i32 buffer readwrite, y: i32 buffer readwrite", body)
+
+    assert not sync.local_barriers(told('fence {order="release", scope="device"}'))
+    assert len(sync.local_barriers(told('fence {order="release", scope="workgroup"}'))) == 1
+
+
 @pytest.mark.parametrize("scope", ["workgroup", "device"])
 def test_a_fence_is_of_its_scope(scope: str) -> None:
     body = f'fence {{order="acq_rel", scope="{scope}"}}\nreturn'
