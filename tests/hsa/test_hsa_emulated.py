@@ -6,16 +6,18 @@ Between a caller's arrays and the last store, all is the real one but the HSA li
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import os
+import struct
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from emulated_hsa import Emulated
-from fake_hsa import FakeRuntime
+from fake_hsa import Dispatch, FakeRuntime
 from gristmill import runtime
 from gristmill.cli.check import check_one
 from gristmill.cli.main import main
@@ -159,6 +161,38 @@ def test_a_failing_assert_sets_its_bit_and_the_device_lives(
             gather(table, np.array([2, 3, 0, 1], np.int32), y, 5)
         gather(table, np.array([2, 1, 0, 1], np.int32), y, 5)
         assert (y == 1).all()
+
+
+def test_a_packet_gives_a_kernel_the_memory_that_it_takes(fake: FakeRuntime, make: Make) -> None:
+    body = """
+    %2 = alloc {name="shared"} : workgroup<i32,64>
+    %3 = alloc {name="own"} : private<i32,600>
+    %4 = local_linear_id : i32
+    %5 = load %0, %4 : i32
+    %6 = const 63 : i32
+    %7 = and %5, %6 : i32
+    store %3, %7, %5
+    store %2, %4, %5
+    barrier
+    %8 = load %3, %4 : i32
+    %9 = load %2, %7 : i32
+    %10 = add %8, %9 : i32
+    store %1, %4, %10
+    return"""
+    seen = []
+
+    def look(launch: Dispatch) -> None:
+        seen.append(struct.unpack("<24xII", ctypes.string_at(launch.packet, 32)))
+
+    fake.executor(look, "gfx1100")
+    bundle = make("gfx1100", [kernel(PAIR, body)])
+    with runtime.open_device("hsa") as device:
+        loaded = device.load(bundle, "test")
+        loaded(np.zeros(64, np.int32), np.zeros(64, np.int32), grid=1)
+        facts = loaded.manifest.facts
+    assert facts["lds_bytes"] == 256
+    assert facts["scratch_bytes"] >= 2400
+    assert seen == [(facts["scratch_bytes"], 256)]
 
 
 def test_groups_of_a_folded_grid_know_who_they_are(arch: str, make: Make) -> None:
