@@ -247,6 +247,11 @@ static void ring(Queue *q, int64_t index) { /* with the lock */
     note("the bell rings before packet %ld is published", q->rung + 1);
   if ((first->header >> 9 & 3) != 2)
     note("packet %ld does not acquire what the host wrote", q->rung + 1);
+  for (int64_t i = q->rung + 1; i <= index; i++) {
+    uint16_t head = q->base[(uint64_t)i & (q->size - 1)].header;
+    if (!(head >> 9 & 3) || !(head >> 11 & 3))
+      note("packet %ld has no fence: others do not see what it wrote, or it what they did", i);
+  }
   q->rung = index;
 }
 static void store(Handle h, int64_t value) {
