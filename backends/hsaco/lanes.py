@@ -80,8 +80,8 @@ def swap_halves(x: Lowering, word: str) -> str:
     if x.arch.half_swap:
         swapped = x.f.call("llvm.amdgcn.permlane64.i32", "i32", ("i32", word))
         # LLVM 22.1 does not know that the instruction is convergent, and moves it into a branch
-        # of which the other half of the wave may have no part. This use holds it here.
-        return x.f.value(f'call i32 asm sideeffect "", "=v,0"(i32 {swapped})')
+        # of which the other half of the wave may have no part. This use, which is, holds it here.
+        return x.f.value(f'call i32 asm sideeffect "", "=v,0"(i32 {swapped}) convergent')
     if x.arch.halves_apart:
         message = (
             f"{x.arch.cpu} moves no values between the halves of a subgroup of 64; give the kernel "

@@ -241,6 +241,23 @@ def test_notes_of_an_atomic_update() -> None:
     assert "fine.grained" not in line
 
 
+# Subgroups
+
+
+def test_what_holds_a_swap_of_halves_in_its_place_stays_in_it_too() -> None:
+    """Else a pass that copies a block into two branches would take both along."""
+    body = """
+    %2 = subgroup_lane : i32
+    %3 = load %0, %2 : i32
+    %4 = const 32 : i32
+    %5 = subgroup_shuffle_xor %3, %4 : i32
+    store %1, %2, %5
+    return"""
+    k = kernel("x: i32 buffer read, y: i32 buffer write", body, header="subgroup 64")
+    (held,) = [line for line in text_of(k).splitlines() if " asm " in line]
+    assert held.endswith(" convergent")
+
+
 # The artifact
 
 
