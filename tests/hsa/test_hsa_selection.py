@@ -43,6 +43,16 @@ def test_targets_go_from_the_exact_to_the_generic(
     assert found == expected
 
 
+def test_code_of_the_family_for_some_of_the_settings_is_taken() -> None:
+    family = "gfx9-4-generic:sramecc+:xnack-"
+    found = [t.removeprefix("hsaco-") for t in targets([MI300, family])]
+    assert found[4:] == [
+        family, "gfx9-4-generic:sramecc+", "gfx9-4-generic:xnack-", "gfx9-4-generic"
+    ]  # fmt: skip
+    told_once = targets(["gfx906:sramecc-:xnack-", "gfx9-generic:xnack-"])
+    assert [*told_once[4:]] == ["hsaco-gfx9-generic:xnack-", "hsaco-gfx9-generic"]
+
+
 def test_every_processor_is_of_one_family() -> None:
     members = [p for names in FAMILIES.values() for p in names.split()]
     assert len(members) == len(set(members))

@@ -35,16 +35,22 @@ def generic_of(processor: str) -> str | None:
 def targets(isas: Sequence[str]) -> tuple[str, ...]:
     """What an agent loads, best first. isas: the target ids that it tells, its own one first.
 
-    Its own with all its settings, with some, with none, then those of its family.
+    Its own with all its settings, with some, with none, then those of its family in the same way.
     """
-    processor, *settings = isas[0].split(":")
-    own = [
+    names = [*isas, generic_of(isas[0].partition(":")[0])]
+    found = [each for name in names if name for each in _with_fewer_settings(name)]
+    return tuple(dict.fromkeys(f"{PREFIX}{name}" for name in found))
+
+
+def _with_fewer_settings(isa: str) -> list[str]:
+    """A target id, and those with some of its settings and with none: a device that runs code made
+    for settings runs code that fits either."""
+    processor, *settings = isa.split(":")
+    return [
         ":".join((processor, *chosen))
         for count in range(len(settings), -1, -1)
         for chosen in combinations(settings, count)
     ]
-    family = [*isas[1:], generic_of(processor)]
-    return tuple(dict.fromkeys(f"{PREFIX}{name}" for name in [*own, *family] if name))
 
 
 def lacking_architecture(target: str, capabilities: Capabilities) -> str | None:
