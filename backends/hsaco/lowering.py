@@ -88,9 +88,9 @@ class Lowering(SimtLowering):
             yield
 
     def atomic_note(self, memory: Memory, kind: str, t: Ty) -> str:
-        """What the hardware adds without a loop: floats in memory that is the device's own. A
-        denormal that it takes for zero could be told only by the order of additions, which is
-        open."""
+        """What the hardware adds without a loop: floats in memory that is the device's own. Before
+        gfx942 and gfx12 it takes denormals of f32 for zero there, which the language leaves open;
+        LDS keeps them."""
         if not t.dtype.is_float or kind == "xchg":
             return ""
         note = _COARSE if memory.space == GLOBAL else ""
