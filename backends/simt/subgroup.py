@@ -11,7 +11,7 @@ from ...ir.core import Op
 from ...ir.dtypes import DType, element_of, i32
 from ..llvm.types import Ty
 from .ids import lane
-from .lowering import Lowering
+from .lowering import Lowering, LoweringError
 
 
 def emit_subgroup(x: Lowering, op: Op) -> None:
@@ -19,6 +19,13 @@ def emit_subgroup(x: Lowering, op: Op) -> None:
     if x.kernel.subgroup != x.lanes:
         message = f"a subgroup has {x.lanes} invocations here: give the kernel SUBGROUP = {x.lanes}"
         raise x.fail(op, f"{message} (it has {x.kernel.subgroup})")
+    try:
+        _emit(x, op)
+    except LoweringError as error:  # of a target, which sees words and not the op
+        raise x.fail(op, error.message) from error
+
+
+def _emit(x: Lowering, op: Op) -> None:
     match op.name.removeprefix("subgroup_"):
         case "reduce":
             _each(x, op, _reduce)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.backends.compile import Options
+from gristmill.backends.compile import CompileError, Options
 from gristmill.backends.hsaco import code_object, sync
 from gristmill.backends.hsaco.emit import find_arch, prepare, write
 from gristmill.backends.hsaco.processors import PROCESSORS
@@ -258,12 +258,24 @@ def test_what_holds_a_swap_of_halves_in_its_place_stays_in_it_too() -> None:
     assert held.endswith(" convergent")
 
 
+def test_halves_that_do_not_meet_are_refused_at_the_line() -> None:
+    body = """
+    %1 = local_linear_id : i32
+    %2 = load %0, %1 : i32
+    %3 = subgroup_shuffle %2, %2 : i32
+    store %0, %1, %3
+    return"""
+    k = kernel("x: i32 buffer readwrite", body, header="subgroup 64")
+    with pytest.raises(CompileError, match="moves no values between the halves") as caught:
+        text_of(k, "gfx1030")
+    assert caught.value.loc is not None
+
+
 # The artifact
 
 
 def test_a_kernel_that_llvm_drops_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """LLVM drops a kernel whose features its processor has not, and says nothing."""
-    from gristmill.backends.compile import CompileError
     from gristmill.backends.hsaco import emit
     from gristmill.backends.hsaco import kernel as module
 
