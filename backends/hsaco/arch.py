@@ -15,6 +15,8 @@ from .processors import PROCESSORS, SETTINGS, Processor, parse_target
 _GFX9 = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx9-generic", "gfx9-4-generic")
 _GFX10 = ("gfx1030", "gfx10-3-generic")
 _LEVELS = {**dict.fromkeys(_GFX9, 9), **dict.fromkeys(_GFX10, 10)}
+# By level: bits of the count in COMPUTE_TMPRING_SIZE, and bytes of one step.
+_WAVE_SCRATCH = {9: (13, 1024), 10: (13, 1024), 11: (15, 256), 12: (18, 256)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,12 @@ class Arch:
     def code_object(self) -> int:
         """Version of its code objects: 6 for generic processors, which 5 does not know."""
         return 6 if self.processor.generic else 5
+
+    @property
+    def private_bytes(self) -> int:
+        """Private memory of one invocation: a wave's is counted in a field of so many bits."""
+        bits, unit = _WAVE_SCRATCH[self.level]
+        return ((1 << bits) - 1) * unit // self.lanes
 
     @property
     def row_lanes(self) -> bool:

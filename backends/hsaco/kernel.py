@@ -11,6 +11,7 @@ from .arch import Arch
 from .intrinsics import unknown
 from .lds import Block, declare_arrays
 from .lowering import LoweringError
+from .private import check_private
 from .sync import LOCAL
 from .target import HsacoLowering
 
@@ -42,6 +43,7 @@ def write_kernel(kernel: Kernel, arch: Arch, block: Block) -> str:
     x = HsacoLowering(kernel, arch, f)
     bind(x)
     place_group(x)
+    check_private(x)
     arrays = declare_arrays(x, block)
     emit_region(x, kernel.body)
     if odd := unknown(f.declarations):

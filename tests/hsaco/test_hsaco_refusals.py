@@ -89,6 +89,38 @@ def test_workgroup_memory_beyond_what_the_processor_has(name: str) -> None:
     assert caught.value.loc is not None
 
 
+@pytest.mark.parametrize(
+    ("arch", "size", "most"),
+    [
+        ("gfx942", 64, 131056), ("gfx1030", 32, 262112), ("gfx1100", 32, 262136),
+        ("gfx1100", 64, 131068), ("gfx1201", 32, 2097144),
+    ],
+)  # fmt: skip
+def test_private_memory_beyond_what_an_invocation_can_have(arch: str, size: int, most: int) -> None:
+    def array(count: int) -> Kernel:
+        body = f"""
+        %1 = alloc {{name="few"}} : private<u8,32>
+        %2 = alloc {{name="many"}} : private<u8,{count}>
+        %3 = local_linear_id : i32
+        %4 = load %0, %3 : u8
+        store %1, %3, %4
+        store %2, %3, %4
+        %5 = convert %4 : i32
+        %6 = load %1, %5 : u8
+        %7 = load %2, %5 : u8
+        %8 = add %6, %7 : u8
+        store %0, %3, %8
+        return"""
+        return kernel("x: u8 buffer readwrite", body, header=f"subgroup {size}")
+
+    compiled(array(most - 64), arch)
+    for count in (most - 31, 1 << 28):  # of the greater one LLVM makes a kernel that does nothing
+        words = rf"arrays of {count + 32} bytes exceed the limit of {most} bytes of an invocation"
+        with pytest.raises(CompileError, match=words) as caught:
+            compiled(array(count), arch)
+        assert caught.value.loc is not None
+
+
 def test_an_op_of_another_vendor_is_refused_at_its_line() -> None:
     body = "%1 = nv_role {count=1, first=0} : bool\nreturn"
     with pytest.raises(CompileError, match="needs nv_roles"):
