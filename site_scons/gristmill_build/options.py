@@ -102,8 +102,9 @@ def help_text(config: Config) -> str:
         lines.append(f"  {name}={option.values}{default}")
         lines.append(f"            {option.about}")
     lines += ["", "Targets (* built by default):"]
+    width = max(map(len, config.targets)) + 2
     for row in config.targets.values():
-        lines.append(f"  {'*' if row.default else ' '} {row.name:<18}{row.about}")
+        lines.append(f"  {'*' if row.default else ' '} {row.name:<{width}}{row.about}")
     lines += ["", "Kernels:", *_columns(sorted(config.kernels)), ""]
     return "\n".join(lines)
 
@@ -175,7 +176,7 @@ def _with_settings(
     found = {}
     for name in [*words, *(f"hsaco-{arch}" for arch in archs)]:
         plain = rows.get(name.partition(":")[0])
-        if plain is None or plain.name == name:
+        if plain is None or plain.name == name or plain.backend != "hsaco":
             continue
         try:
             parse_target(name.partition("-")[2])

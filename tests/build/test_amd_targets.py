@@ -39,6 +39,12 @@ def test_settings_that_a_processor_has_not(word: str) -> None:
         chosen(target=f"hsaco-{word}")
 
 
+@pytest.mark.parametrize("name", ["cpu-x86-64-v3", "ptx-sm_80", "spirv-vulkan1.1"])
+def test_settings_of_a_target_that_is_not_amds_are_an_unknown_target(name: str) -> None:
+    with pytest.raises(options.UsageError, match=f"did you mean '{name}'"):
+        chosen(target=f"{name}:xnack-")
+
+
 def test_devices_name_what_they_load() -> None:
     with pytest.raises(options.UsageError, match="hsa devices load what 'hsaco' builds"):
         chosen(target="hsa")
