@@ -75,11 +75,10 @@ class Builder:
             results = types or ()
         else:
             results = infer_op(name, tuple([v.type for v in operands]), known, types)
-        made: list[Value] = []
-        for type_ in results:
-            made.append(Value(self._next, type_, hint))
-            self._next += 1
-        op = Op(name, tuple(operands), tuple(made), known, regions, self.loc)
+        first = self._next
+        self._next += len(results)
+        made = tuple([Value(n, type_, hint) for n, type_ in enumerate(results, first)])
+        op = Op(name, tuple(operands), made, known, regions, self.loc)
         self._stack[-1].append(op)
         return op
 
@@ -102,7 +101,7 @@ class Builder:
 
     def const(self, value: float, type_: Type) -> Value:
         """A constant scalar, or a vector or fragment full of it; integers wrap."""
-        if isinstance(type_, VectorType | FragmentType):
+        if isinstance(type_, (VectorType, FragmentType)):
             return self.emit("splat", self.const(value, type_.element), type=type_)
         if isinstance(type_, MemType):
             raise TypeError(f"no constant of type {type_}")

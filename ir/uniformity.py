@@ -141,7 +141,8 @@ class _Analysis:
         self.escaping: dict[int, bool] = {}
         # Ops whose control matters are noted; in a kernel with fragments that is every op.
         ops = list(walk(kernel.body))
-        self.fragments = any(map(_fragments, ops))
+        results = [value for op in ops if op.results for value in op.results]
+        self.fragments = any(type(value.type) is FragmentType for value in results)
         self.watched = self.fragments or not _NEEDS.keys().isdisjoint({op.name for op in ops})
 
     # values

@@ -14,7 +14,7 @@ from .core import Kernel, Loc, Op, Region, Value, walk
 from .dtypes import DType, FragmentType, MemType, Space, Type, bool_
 from .ops import ROWS, Effect, OpTypeError, infer_op
 from .uniformity import check_control
-from .verify_attrs import check_attrs
+from .verify_attrs import REQUIRED, check_attrs
 from .verify_header import HeaderChecker, VerifyError
 
 _CHOICES = ("if", "switch")
@@ -204,7 +204,7 @@ class _Verifier:
             for value in op.operands:
                 if defined.get(value.id, self) is not value.type:
                     self.misuse(value, op)
-            if problem := check_attrs(op, self.k):
+            if (op.attrs or name in REQUIRED) and (problem := check_attrs(op, self.k)):
                 self.fail(problem, op.loc)
             if ends_here:
                 self.terminator(op, owner, ends, results)

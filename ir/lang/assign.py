@@ -64,7 +64,7 @@ def augmented(t: Tracer, node: ast.AugAssign) -> None:
     name = BINARY[type(node.op)]
     target = node.target
     if isinstance(target, ast.Name):
-        old = t.expression(ast.copy_location(ast.Name(target.id, ast.Load()), target))
+        old = t.expression(target)
         assign_to(t, target, _combine(t, node, name, old, t.expression(node.value)))
     elif isinstance(target, ast.Subscript):
         base = t.expression(target.value)

@@ -46,14 +46,21 @@ def pending(t: Tracer) -> Slot | None:
 
 def leaving(t: Tracer) -> tuple[bool, Slot | None]:
     """`pending_static` and `pending` at once."""
-    get = t.state.get
+    state, frame = t.state, t.frame
     certain, possible = False, None
-    for slot in flags(t):
-        entry = get(slot)
+    if frame.exits:
+        for slot in flags(t):
+            entry = state.get(slot)
+            if entry is True:
+                certain = True
+            elif possible is None and type(entry) is Value:
+                possible = slot
+    elif frame.device:
+        entry = state.get((frame.number, DONE))
         if entry is True:
             certain = True
-        elif possible is None and type(entry) is Value:
-            possible = slot
+        elif type(entry) is Value:
+            possible = (frame.number, DONE)
     return certain, possible
 
 

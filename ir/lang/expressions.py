@@ -123,15 +123,14 @@ def _links(t: Tracer, node: ast.Compare, left: Entry, n: int) -> Entry:
 
 
 def _bool_op(t: Tracer, node: ast.BoolOp) -> Entry:
-    is_and = isinstance(node.op, ast.And)
+    return _operands(t, node, isinstance(node.op, ast.And), 0)
 
-    def tail(n: int) -> Entry:
-        entry = t.expression(node.values[n])
-        if n + 1 == len(node.values):
-            return entry
-        return _short_circuit(t, node, is_and, entry, lambda: tail(n + 1))
 
-    return tail(0)
+def _operands(t: Tracer, node: ast.BoolOp, is_and: bool, n: int) -> Entry:
+    entry = t.expression(node.values[n])
+    if n + 1 == len(node.values):
+        return entry
+    return _short_circuit(t, node, is_and, entry, lambda: _operands(t, node, is_and, n + 1))
 
 
 def _short_circuit(

@@ -54,8 +54,9 @@ def inline(
     t.block(function.source.node.body)
     result = _result(t, node, function, frame)
     t.leave()
-    for slot in [s for s in t.state if s[0] == number]:
-        del t.state[slot]
+    state = t.state
+    for name in (*frame.locals, DONE, RETURN):
+        state.pop((number, name), None)
     return result
 
 

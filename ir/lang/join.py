@@ -298,12 +298,13 @@ def _differ(arms: list[Arm], entries: list[Entry]) -> str:
 def _from_one(t: Tracer, node: ast.AST, joined: Join, arm: Arm, entry: Entry, mark: int) -> Entry:
     """The only arm that arrives: what it made inside comes out as a result."""
 
+    def column(value: Value) -> Any:
+        return _column(joined, [arm], [value], value.type, value.id in t.weak)
+
     def one(leaf: Entry) -> Entry:
         if isinstance(leaf, WeakSelect) and leaf.condition.id >= mark:
-            return replace(leaf, condition=one(leaf.condition))
-        if not isinstance(leaf, Value) or leaf.id < mark:
-            return leaf
-        return _column(joined, [arm], [leaf], leaf.type, leaf.id in t.weak)
+            return replace(leaf, condition=column(leaf.condition))
+        return column(leaf) if isinstance(leaf, Value) and leaf.id >= mark else leaf
 
     return rebuild(entry, [one(leaf) for leaf in leaves(entry)])
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _VALUES = (Value, WeakSelect, bool, int, float)
+_CONSTANTS = (bool, int, float, str, tuple)
 
 
 def is_weak(t: Tracer, entry: Entry) -> bool:
@@ -182,6 +183,8 @@ def _wider(t: Tracer, node: ast.AST, a: Type, b: Type, what: str) -> Type:
 
 def condition(t: Tracer, node: ast.AST, entry: Entry) -> Value | bool:
     """An entry as a condition: a bool scalar, or a constant by Python's truth."""
+    if type(entry) is bool:
+        return entry
     if isinstance(entry, Value):
         if entry.type != bool_:
             hint = "" if not isinstance(entry.type, DType) else "; compare it, as in x != 0"
@@ -191,6 +194,6 @@ def condition(t: Tracer, node: ast.AST, entry: Entry) -> Value | bool:
         t.fail(
             node, f"expected a bool as condition, found {describe(entry)}; compare it, as in x != 0"
         )
-    if isinstance(entry, bool | int | float | str | tuple) or entry is None:
+    if isinstance(entry, _CONSTANTS) or entry is None:
         return bool(entry)
     t.fail(node, f"expected a bool as condition, found {describe(entry)}")

@@ -52,7 +52,8 @@ class _Sharing:
                 out.append(Op(name, operands, (value,), op.attrs, (), op.loc))
                 continue
             regions = tuple([self.region(r) for r in op.regions]) if op.regions else ()
-            results = tuple([self.define(v) for v in results])
+            if results:
+                results = tuple([self.define(v) for v in results])
             out.append(Op(name, operands, results, op.attrs, regions, op.loc))
         self.made = outside
         self.ops += len(out)

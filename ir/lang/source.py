@@ -29,7 +29,7 @@ class Source:
     file: str
     lines: tuple[str, ...]
     node: ast.FunctionDef
-    _locs: dict[tuple[int, int], Loc] = field(default_factory=dict, repr=False)
+    _locs: dict[ast.AST, Loc] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
     def liveness(self) -> Liveness:
@@ -44,16 +44,18 @@ class Source:
 
     def loc(self, node: ast.AST) -> Loc:
         """Where a node begins; the function itself for nodes without a place."""
+        if (known := self._locs.get(node)) is None:
+            known = self._locs[node] = self._loc(node)
+        return known
+
+    def _loc(self, node: ast.AST) -> Loc:
         try:
             line, offset = node.lineno, node.col_offset  # type: ignore[attr-defined]
         except AttributeError:
             line, offset = self.node.lineno, self.node.col_offset
-        found = self._locs.get((line, offset))
-        if found is None:
-            # col_offset counts UTF-8 bytes, a column counts characters.
-            column = len(self.text(line).encode()[:offset].decode(errors="replace")) + 1
-            found = self._locs[line, offset] = Loc(self.file, line, column)
-        return found
+        # col_offset counts UTF-8 bytes, a column counts characters.
+        column = len(self.text(line).encode()[:offset].decode(errors="replace")) + 1
+        return Loc(self.file, line, column)
 
     def text(self, line: int) -> str:
         """The text of a line (1-based), without its end."""

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from ..builder import Builder
 from ..core import Attr, Loc, Op, Param, Value
-from ..dtypes import DType, MemType, Type, i32
+from ..dtypes import DType, MemType, Type, VectorType, i32
 from ..ops import OpTypeError
 from . import literals
 from .diagnostics import Diagnostic, Note, suggest
@@ -25,12 +25,24 @@ from .frames import Frame
 from .memory import name_array
 from .source import Source
 from .statements import block
-from .values import Conflict, Entry, Memory, Slot, Undefined, WeakSelect, describe, leaves
+from .values import (
+    Conflict,
+    Entry,
+    Memory,
+    Registers,
+    Slot,
+    Undefined,
+    WeakSelect,
+    describe,
+    leaves,
+)
 
 MAX_OPS = 100_000  # ops of one kernel
 MAX_WORK = 500_000  # ops traced in all, with those traced twice to learn types
 MAX_DEPTH = 100  # regions, and expressions, within one another
 _NOTHING: Any = object()
+# What a name stands for without more ado.
+_AS_THEY_ARE = frozenset({Value, Memory, Registers, int, float, DType, VectorType, tuple})
 _RECENT = 8  # the last ops, whose results may still be named
 
 
@@ -331,6 +343,10 @@ class Tracer:
     def expression(self, node: ast.expr) -> Entry:
         """What an expression stands for."""
         kind = type(node)
+        if kind is ast.Name:
+            entry = self.state.get((self.frame.number, node.id))  # type: ignore[attr-defined]
+            if type(entry) in _AS_THEY_ARE:
+                return entry
         handler = EXPRESSIONS.get(kind, unsupported)
         if kind in LEAVES:
             return handler(self, node)

@@ -8,7 +8,7 @@ the type of what they meet.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,23 +110,22 @@ def same(a: Entry, b: Entry) -> bool:
     return bool(a == b)
 
 
-def leaves(entry: Entry) -> Iterator[Entry]:
+def leaves(entry: Entry) -> Sequence[Entry]:
     """The parts of an entry that may be run-time values; a tuple has those of its items."""
-    if isinstance(entry, tuple):
-        for item in entry:
-            yield from leaves(item)
-    else:
-        yield entry
+    if not isinstance(entry, tuple):
+        return (entry,)
+    return [leaf for item in entry for leaf in leaves(item)]
 
 
 def rebuild(entry: Entry, parts: Iterable[Entry]) -> Entry:
     """`entry` with its leaves replaced, in order."""
-    feed = iter(parts)
+    return _rebuilt(entry, iter(parts))
 
-    def again(e: Entry) -> Entry:
-        return tuple(again(item) for item in e) if isinstance(e, tuple) else next(feed)
 
-    return again(entry)
+def _rebuilt(entry: Entry, feed: Iterator[Entry]) -> Entry:
+    if isinstance(entry, tuple):
+        return tuple([_rebuilt(item, feed) for item in entry])
+    return next(feed)
 
 
 def is_number(entry: Entry) -> bool:
