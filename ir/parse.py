@@ -214,9 +214,6 @@ class _Parser:
 
     # values, ops, regions
 
-    def value_name(self) -> tuple[int, str]:
-        return self.value_parts(self.take())
-
     def value_parts(self, word: str) -> tuple[int, str]:
         match = _VALUE.fullmatch(word)
         if match is None:
@@ -244,7 +241,7 @@ class _Parser:
         args: list[Value] = []
         if self.accept("("):
             while not self.accept(")"):
-                number, hint = self.value_name()
+                number, hint = self.value_parts(self.take())
                 self.take(":")
                 args.append(self.define(number, hint, self.type()))
                 if self.peek() != ")":
@@ -271,15 +268,12 @@ class _Parser:
     def plain_op(self) -> Op | None:
         """The op of the next line where it has the commonest form and nothing is wrong with it;
         else None, and nothing is read."""
-        if self.at == len(self.lines) or (line := self.lines[self.at])[-1:] == "{":
-            return None
-        found = _PLAIN.fullmatch(line)
+        line = self.lines[self.at] if self.at < len(self.lines) else "{"
+        found = None if line[-1:] == "{" else _PLAIN.fullmatch(line)
         if found is None:
             return None
         written, hint, number, name, rest, key, attr, type_text = found.groups()
-        # As many results as types.
-        odd = (written is None) is not (type_text is None)
-        if odd or name not in ROWS or name in _OWNERS:
+        if (written is None) is not (type_text is None) or name not in ROWS or name in _OWNERS:
             return None
         rest = rest.strip(" ")
         operands: tuple[Value, ...] = ()
@@ -290,8 +284,7 @@ class _Parser:
             if name == "const":
                 attrs = (("bits", self.literal(rest, types)),)
             elif rest:
-                known = self.written
-                operands = tuple([known[word] for word in rest.split(", ")])
+                operands = tuple([self.written[word] for word in rest.split(", ")])
             infer_op(name, tuple([v.type for v in operands]), attrs, types)
         except (ValueError, KeyError, OpTypeError):
             return None  # said where the line is read token by token
@@ -308,9 +301,9 @@ class _Parser:
         loc = Loc(self.file, self.at, 1)
         names: list[tuple[int, str]] = []
         if self.peek().startswith("%"):
-            names.append(self.value_name())
+            names.append(self.value_parts(self.take()))
             while self.accept(","):
-                names.append(self.value_name())
+                names.append(self.value_parts(self.take()))
             self.take("=")
         name = self.take()
         if name not in ROWS:
