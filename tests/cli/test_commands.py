@@ -92,9 +92,17 @@ def saved(folder: Path, target: str, suffix: str, blob: bytes) -> str:
     return str(file)
 
 
-def test_inspect_shows_ptx_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = ".version 7.0\n.target sm_80\n"
-    assert main(["inspect", saved(tmp_path, "ptx-sm_80", ".ptx", text.encode())]) == 0
+@pytest.mark.parametrize(
+    ("target", "suffix", "text"),
+    [
+        ("ptx-sm_80", ".ptx", ".version 7.0\n.target sm_80\n"),
+        ("wgsl-webgpu", ".wgsl", "@compute @workgroup_size(64)\nfn main() {}\n"),
+    ],
+)
+def test_inspect_shows_text_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str, suffix: str, text: str
+) -> None:
+    assert main(["inspect", saved(tmp_path, target, suffix, text.encode())]) == 0
     assert text in capsys.readouterr().out
 
 
@@ -211,6 +219,7 @@ def test_a_check_without_a_reference_is_no_pass(
     report = json.loads(capsys.readouterr().out)
     assert report["passed"] is False
     assert report["counts"] == {"unchecked": 1}
+    assert "FAMILIES" in report["results"][0]["reason"]  # what to do about it
 
 
 def test_a_check_of_an_unknown_kernel_names_those_of_the_bundle(

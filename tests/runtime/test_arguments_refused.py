@@ -177,7 +177,9 @@ def test_unknown_devices_and_options():
         runtime.open_device("cuda9")
     with pytest.raises(runtime.NoDevice, match="there is one cpu device"):
         runtime.open_device("cpu:3")
-    with pytest.raises(runtime.ArgumentError, match="the option 'threads'; expected one of work"):
+    with pytest.raises(
+        runtime.ArgumentError, match="the option 'threads'; expected one of workers, timeout"
+    ):
         runtime.open_device("cpu", threads=3)
     with pytest.raises(runtime.ArgumentError, match="at least 1"):
         runtime.open_device("cpu", workers=0)

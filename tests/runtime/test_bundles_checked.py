@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gristmill import runtime
+from gristmill.ir import replay_abi
 from gristmill.ir.abi import GRID_OPS
 from gristmill.runtime import selection
 from gristmill.runtime.devices.null import capabilities
@@ -232,6 +233,20 @@ def test_missing_things_are_named(copied, tmp_path):
         (copied / "interp-kir/saxpy/f32.bin").unlink()
         with pytest.raises(runtime.ArtifactMissing, match="rebuild the bundle"):
             device.load(bundle, "saxpy", "f32")
+
+
+def test_the_loop_that_replays_is_no_kernel_to_launch(bundle):
+    """A device loads it by itself: callers who list what a bundle holds do not meet it."""
+    assert replay_abi.KERNEL not in bundle.kernels()
+    assert bundle.artifacts(replay_abi.KERNEL, replay_abi.SPECIALIZATION)
+    with pytest.raises(runtime.ArtifactMissing) as caught:
+        bundle.specialization("softmin")
+    assert replay_abi.KERNEL not in str(caught.value)
+
+
+def test_a_selection_needs_capabilities(bundle):
+    with pytest.raises(runtime.ArgumentError, match="expected a Capabilities, got str 'cpu'"):
+        bundle.select("shift", "i32", "cpu")
 
 
 def test_no_artifact_for_the_device_is_a_refusal_with_both_lists(bundle, tmp_path):

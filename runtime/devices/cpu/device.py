@@ -7,7 +7,7 @@ import os
 from ....ir.replay_abi import KERNEL, SPECIALIZATION
 from ....ir.targets import Capabilities
 from ...bundle import Artifact, Bundle
-from ...errors import ArgumentError
+from ...errors import ArgumentError, ArtifactMissing
 from ...launch import Command, LoadedKernel
 from ...life import entry
 from ...memory import GRANULE, is_size
@@ -103,9 +103,10 @@ class CpuDevice(HostDevice):
 
     def _find_loop(self, bundle: Bundle) -> None:
         """Load the replay loop of a bundle that has one for this device."""
-        if KERNEL not in bundle.kernels():
+        try:
+            found = bundle.select(KERNEL, SPECIALIZATION, self.capabilities)
+        except ArtifactMissing:
             return
-        found = bundle.select(KERNEL, SPECIALIZATION, self.capabilities)
         if isinstance(found, Artifact):
             library = Library(found.read(), str(found.file))
             self._libraries.append(library)
