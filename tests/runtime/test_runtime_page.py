@@ -14,7 +14,9 @@ from runtime_page import CLASSES, PAGE, members, renewed, tables
 
 TEXT = PAGE.read_text()
 CODE = " ".join(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)))
-EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+KERNELS = [block for block in BLOCKS if block.startswith("@kernel")]
+EXAMPLES = [block for block in BLOCKS if block not in KERNELS]
 SOURCES = Path(runtime.__file__).parent
 
 
@@ -43,6 +45,17 @@ def test_every_device_and_variable_is_on_the_page() -> None:
     }
     missing += [name for name in read if f"`{name}`" not in TEXT]
     assert missing == []
+
+
+def test_kernels_that_do_not_ship_stand_above_the_example_that_loads_them() -> None:
+    samples = (Path(__file__).parent / "sample_kernels.py").read_text()
+    shown = [re.findall(r"^def (\w+)", block, re.MULTILINE)[0] for block in KERNELS]
+    shipped = {path.stem for path in (PAGE.parents[1] / "configs/kernels").glob("*.yaml")}
+    loaded = re.findall(r"\.(?:load|select)\(\w*,? ?\"(\w+)\"", "".join(EXAMPLES))
+    assert [block for block in KERNELS if block not in samples] == []
+    assert set(loaded) - shipped == set(shown)
+    for name in shown:
+        assert TEXT.index(f"def {name}(") < TEXT.index(f'"{name}"')
 
 
 def test_the_examples_run(
