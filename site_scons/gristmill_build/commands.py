@@ -62,7 +62,17 @@ def check_names(wanted: Iterable[Any], env: Any, config: Config) -> None:
         node = env.arg2nodes(name)[0]
         if node.has_builder() or node.is_derived() or _is_folder_of_results(env, name):
             continue
-        raise UsageError(f"there is nothing to build called {name!r}{nearest(name, jobs)}")
+        meant = _option_for(name, config) or nearest(name, jobs)
+        raise UsageError(f"there is nothing to build called {name!r}{meant}")
+
+
+def _option_for(name: str, config: Config) -> str:
+    """What selects the kernel or target of this name, which was given without its option."""
+    targets = {*config.targets, *(row.backend for row in config.targets.values())}
+    for option, known in (("kernel", config.kernels), ("target", targets)):
+        if name in known:
+            return f"; did you mean {option}={name}?"
+    return ""
 
 
 def _is_folder_of_results(env: Any, name: str) -> bool:

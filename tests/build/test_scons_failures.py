@@ -186,6 +186,8 @@ def test_the_output_is_checked_but_not_made_by_a_dry_run(project: Project) -> No
         (["kernel="], "kernel= names nothing; leave it out, or give KERNEL,..."),
         (["target= ,"], "target= names nothing"),
         (["tets"], "nothing to build called 'tets'; did you mean 'test'?"),
+        (["scale"], "nothing to build called 'scale'; did you mean kernel=scale?"),
+        (["interp"], "nothing to build called 'interp'; did you mean target=interp?"),
     ],
 )
 def test_a_misspelt_word_is_refused_with_the_nearest_right_one(
