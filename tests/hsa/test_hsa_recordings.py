@@ -24,12 +24,7 @@ def small(fake: FakeRuntime) -> runtime.Device:
 
 def heads(recording: runtime.Recording) -> list[int]:
     """The first words of a recording's packets."""
-    found = []
-    for block in recording.handle.blocks:
-        found.append(block.head)
-        for n in range(1, block.packets):
-            found.append(int.from_bytes(block.image[64 * n : 64 * n + 4], "little"))
-    return found
+    return [int(head) for block in recording.handle.blocks for head in block.heads]
 
 
 def chain(device: runtime.Device, bundle: runtime.Bundle, length: int) -> Any:
@@ -105,6 +100,28 @@ def test_a_replay_rings_once(
     assert fake.bells == bells + 1  # its last packet counts
     assert fake.dispatches == length
     assert set(y.numpy()) == {length}
+
+
+def test_no_packet_looks_valid_while_a_block_is_copied(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    """A GPU that is at work fetches several packets ahead and takes one that is half there."""
+    recording, y = chain(device, bundle, 9)
+    (block,) = recording.handle.blocks
+    assert [block.image[64 * n] for n in range(9)] == [bytes([packets.INVALID])] * 9
+    queue = device._queue  # type: ignore[attr-defined]
+    ring, seen = queue._ring, []
+
+    def look(bell: int, last: int) -> None:
+        seen.extend(int(queue._heads[(last - 8 + n) % queue.size]) for n in range(9))
+        ring(bell, last)
+
+    device.synchronize()
+    queue._ring = look
+    recording.replay()
+    queue._ring = ring
+    assert seen == heads(recording)
+    assert set(y.numpy()) == {9}
 
 
 @pytest.mark.parametrize("length", [5, 13, 63, 64])

@@ -1,8 +1,10 @@
 """The user-mode queue of a device: a ring of packets in memory, and copies in turn with them.
 
 Only this process's device writes to the ring, with the device's lock held. Packets are published in
-blocks: all but the first word are copied in, then that word is stored, and the doorbell is rung
-once. The plain store publishes on x86-64, whose stores become visible in order.
+blocks: they are copied in with first words that say INVALID, then these are stored, that of the
+first packet last, and the doorbell is rung once. A GPU that is at work fetches several packets
+ahead, so none may look valid before all of it is there. Plain stores publish on x86-64, whose
+stores become visible in order.
 
 Work is one line in time. A copy runs on the device's copy engines beside the queue: it is ordered
 by signals, after a fence in the queue that waits for all that came before, and before whatever
@@ -17,6 +19,9 @@ import time
 from collections import deque
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ...errors import DeviceLost, DeviceTimeout, GristmillError, Poisoned, SubmissionFailed
 from . import packets
 from .api import QUEUE_ERROR, Api, named
@@ -27,6 +32,8 @@ _MULTI, _ANY = 0, 0xFFFFFFFF
 _START = 1 << 48  # of the counter: more than there will ever be submissions
 _LOST = (41, 42, 43, 0x1000, 0x1016, 0x1026)  # statuses of a queue that are not about its packets
 _LONGEST_NAP = 1e-3
+Heads = npt.NDArray[np.uint32]  # the first words of packets
+_FENCE_HEADS: Heads = np.array([FENCE], np.uint32)
 
 
 class Moment:
@@ -55,6 +62,7 @@ class Queue:
         self._doorbell = ctypes.c_uint64.from_address(self.handle + 16).value
         self.size = ctypes.c_uint32.from_address(self.handle + 24).value
         self._words = (ctypes.c_uint32 * (self.size * BYTES // 4)).from_address(self._base)
+        self._heads: Heads = np.ctypeslib.as_array(self._words)[:: BYTES // 4]
         self._read_index = api.fn["hsa_queue_load_read_index_scacquire"]
         self._add = api.fn["hsa_queue_add_write_index_screlease"]
         self._ring = api.fn["hsa_signal_store_screlease"]
@@ -96,14 +104,15 @@ class Queue:
         self.busy = self._trailing = True
         self._open = False
 
-    def put(self, image: int, count: int, head: int, counts: bool = False) -> None:
-        """Publish `count` packets, at most `size`, from memory, where the first is INVALID; `head`
-        is its first word. counts: the last one, behind all others, counts `counter` down."""
+    def put(self, image: int, heads: Heads, counts: bool = False) -> None:
+        """Publish packets, at most `size`, from memory, where all are INVALID; `heads` are their
+        first words. counts: the last one, behind all others, counts `counter` down."""
         if self._copy is not None:
             self._fence(0)
-        self._publish(image, count, head, counts)
+        self._publish(image, heads, counts)
 
-    def _publish(self, image: int, count: int, head: int, counts: bool) -> None:
+    def _publish(self, image: int, heads: Heads, counts: bool) -> None:
+        count = len(heads)
         at = self._room(count)
         slot = at & (self.size - 1)
         fits = self.size - slot
@@ -114,7 +123,10 @@ class Queue:
         else:
             ctypes.memmove(self._base + slot * BYTES, image, fits * BYTES)
             ctypes.memmove(self._base, image + fits * BYTES, (count - fits) * BYTES)
-        self._words[slot * BYTES >> 2] = head
+            self._heads[: count - fits] = heads[fits:]
+        if count > 1:
+            self._heads[slot + 1 : slot + count] = heads[1:fits]
+        self._heads[slot] = heads[0]
         self._ring(self._doorbell, at + count - 1)
         self._written = at + count
         self._counted += counts
@@ -194,7 +206,7 @@ class Queue:
         after = self._copy
         body = packets.barrier_body(after.signal if after else 0, signal)
         ctypes.memmove(ctypes.addressof(self._scratch) + 4, body, BYTES - 4)
-        self._publish(ctypes.addressof(self._scratch), 1, FENCE, signal == self.counter)
+        self._publish(ctypes.addressof(self._scratch), _FENCE_HEADS, signal == self.counter)
         self._copy = None
 
     def _room(self, count: int) -> int:

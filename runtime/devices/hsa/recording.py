@@ -23,19 +23,18 @@ from .agents import Pool
 from .api import Api
 from .memory import HostMemory
 from .packets import AGENT, DIMENSIONS, DISPATCH, DISPATCH_BODY, FENCE, INVALID, SYSTEM
-from .queue import Queue
+from .queue import Heads, Queue
 
 _COUNTER = 1 << 48  # what signals of timed launches begin with; nobody waits for them
 
 
 class Block(NamedTuple):
-    """Packets that are published together. image: with the first one INVALID; head: its first
-    word. counts: its last packet is the recording's."""
+    """Packets that are published together. image: all of them INVALID; heads: their first words.
+    counts: its last packet is the recording's."""
 
     image: ctypes.Array[ctypes.c_char]
     address: int
-    packets: int
-    head: int
+    heads: Heads
     counts: bool
 
 
@@ -82,7 +81,7 @@ class HsaRecording:
         """Submit everything."""
         put = self._queue.put
         for block in self.blocks:
-            put(block.address, block.packets, block.head, block.counts)
+            put(block.address, block.heads, block.counts)
         self.replayed = True
 
     def rewrite(self, launch: int, command: Command) -> None:
@@ -152,10 +151,8 @@ class HsaRecording:
 
 def _block(part: list[tuple[int, bytes]], counts: bool) -> Block:
     """Packets that are published together: the first one sees what the host has written."""
-    first = packets.acquiring(part[0][0], SYSTEM)
-    heads = [INVALID, *(head for head, _ in part[1:])]
-    bodies = (body for _, body in part)
-    words = (head.to_bytes(4, "little") for head in heads)
-    text = b"".join(word + body for word, body in zip(words, bodies, strict=True))
+    heads = np.array([head for head, _ in part], np.uint32)
+    heads[0] = packets.acquiring(part[0][0], SYSTEM)
+    text = b"".join(INVALID.to_bytes(4, "little") + body for _, body in part)
     image = ctypes.create_string_buffer(text, len(text))
-    return Block(image, ctypes.addressof(image), len(part), first, counts)
+    return Block(image, ctypes.addressof(image), heads, counts)
