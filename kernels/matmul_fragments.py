@@ -63,23 +63,26 @@ def copy_tile(tile, stage, source, row0, col0, rows, cols, HEIGHT, WIDTH, THREAD
             if INSIDE:
                 copy_async(tile, (stage, row, col), source, start, RUN)
             else:
-                given = cols - col0 - col if row0 + row < rows else 0
+                given = RUN if row0 + row < rows and col0 + col < cols else 0
                 copy_async(tile, (stage, row, col), source, start, RUN, given)
 
 
 @device
-def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, THREADS):
-    """tile[0] = the same part of any matrix, element by element."""
-    for first in range(local_id(0), HEIGHT * WIDTH, 8 * THREADS):
-        for step in static_range(8):
+def fill_tile(tile, stage, source, row0, col0, rows, cols, HEIGHT, WIDTH, THREADS, AT_ONCE):
+    """tile[stage] = the same part of any matrix, element by element, AT_ONCE of an invocation in
+    turn. What lies outside is read at the first element instead: no read waits for a branch."""
+    for first in range(local_id(0), HEIGHT * WIDTH, AT_ONCE * THREADS):
+        for step in static_range(AT_ONCE):
             at = first + step * THREADS
             row = at // WIDTH
             col = at % WIDTH
-            if HEIGHT * WIDTH % (8 * THREADS) == 0 or at < HEIGHT * WIDTH:
-                value = tile.dtype(0)
-                if row0 + row < rows and col0 + col < cols:
-                    value = source[(row0 + row) * cols + col0 + col]
-                tile[0, row, col] = value
+            if THREADS % WIDTH == 0:  # the column is the same in all steps
+                row = first // WIDTH + step * (THREADS // WIDTH)
+                col = first % WIDTH
+            if HEIGHT * WIDTH % (AT_ONCE * THREADS) == 0 or at < HEIGHT * WIDTH:
+                there = row0 + row < rows and col0 + col < cols
+                value = source[(row0 + row) * cols + col0 + col if there else 0]
+                tile[stage, row, col] = value if there else tile.dtype(0)
 
 
 @device
@@ -148,32 +151,52 @@ def copy_step(
 
 
 @device
+def fill_step(
+    a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
+    BM, BN, BK, THREADS, AT_ONCE, B_COLUMNS,
+):  # fmt: skip
+    """The same, element by element."""
+    fill_tile(tile_a, stage, a, top, k0, m, k, BM, BK, THREADS, AT_ONCE)
+    if B_COLUMNS:
+        fill_tile(tile_b, stage, b, left, k0, n, k, BN, BK, THREADS, AT_ONCE)
+    else:
+        fill_tile(tile_b, stage, b, k0, left, k, n, BK, BN, THREADS, AT_ONCE)
+
+
+@device
 def pipelined(
     a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
-    BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS,
+    BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, copied,
 ):  # fmt: skip
-    """acc += the products of all steps, whose tiles are copied STAGES - 1 steps ahead."""
+    """acc += the products of all steps, whose tiles are copied STAGES - 1 steps ahead; unless
+    `copied`, filled at each step. One barrier a step is enough there too: who fills a tile has
+    passed the barrier of the step before, which all reach after the products of that tile."""
     inside = top + BM <= m and left + BN <= n and k % BK == 0
     for ahead in static_range(STAGES - 1):
         k0 = ahead * BK
-        if k0 < k:
+        if copied and k0 < k:
             copy_step(a, b, tile_a, tile_b, ahead, k0, m, n, k, top, left,
                       BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
         copy_commit()
     stage = 0
     behind = STAGES - 1
     for step in range(steps):
-        copy_wait(STAGES - 2)
-        barrier()
-        k0 = (step + STAGES - 1) * BK
-        if k0 < k:
-            if inside:
-                copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
-                          BM, BN, BK, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
-            else:
-                copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
-                          BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
-        copy_commit()
+        if copied:
+            copy_wait(STAGES - 2)
+            barrier()
+            k0 = (step + STAGES - 1) * BK
+            if k0 < k:
+                if inside:
+                    copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
+                              BM, BN, BK, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
+                else:
+                    copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
+                              BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
+            copy_commit()
+        else:
+            fill_step(a, b, tile_a, tile_b, stage, step * BK, m, n, k, top, left,
+                      BM, BN, BK, THREADS, 4, B_COLUMNS)  # fmt: skip
+            barrier()
         multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS)
         stage = stage + 1 if stage < STAGES - 1 else 0
         behind = behind + 1 if behind < STAGES - 1 else 0
@@ -190,18 +213,24 @@ def store_whole(c, acc, n, top, left, row, col, OUT, EPILOGUE, TM, TN):
 
 
 @device
-def store_within(c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, THREADS, SUBGROUP):
-    """Those of them that lie in c, element by element."""
-    part = workgroup_array(f32, (THREADS // SUBGROUP, 16, 20))
-    for i in static_range(TM):
-        for j in static_range(TN):
-            fragment_store(part, (subgroup_id(), 0, 0), acc[i, j])
+def store_within(
+    c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, HIGH, WIDE, THREADS, SUBGROUP
+):  # fmt: skip
+    """Those of them that lie in c, element by element, HIGH x WIDE fragments at a time."""
+    WIDTH = 16 * WIDE
+    part = workgroup_array(f32, (THREADS // SUBGROUP, 16 * HIGH, WIDTH + 4))
+    for i in static_range(TM // HIGH):
+        for j in static_range(TN // WIDE):
+            for y in static_range(HIGH):
+                for x in static_range(WIDE):
+                    place = (subgroup_id(), 16 * y, 16 * x)
+                    fragment_store(part, place, acc[i * HIGH + y, j * WIDE + x])
             barrier()
-            for at in range(subgroup_lane(), 256, SUBGROUP):
-                r = top + row + 16 * i + at // 16
-                q = left + col + 16 * j + at % 16
+            for at in range(subgroup_lane(), 16 * HIGH * WIDTH, SUBGROUP):
+                r = top + row + 16 * HIGH * i + at // WIDTH
+                q = left + col + WIDTH * j + at % WIDTH
                 if r < m and q < n:
-                    value = part[subgroup_id(), at // 16, at % 16]
+                    value = part[subgroup_id(), at // WIDTH, at % WIDTH]
                     c[r * n + q] = convert(EPILOGUE(value), OUT)
             barrier()
 
@@ -244,6 +273,7 @@ def matmul_fragments(
     SWIZZLE: bool = False,
     B_COLUMNS: bool = False,
     COOPERATIVE: bool = False,
+    COMPACT: bool = False,
     SUBGROUP: int = 32,
 ):
     """c = EPILOGUE(a @ b); a is m x k, b is k x n (with B_COLUMNS n x k, as weights often are), c
@@ -253,6 +283,8 @@ def matmul_fragments(
     tiles are copied STAGES - 1 steps ahead. Rows of operands whose length is no multiple of 16
     bytes are copied element by element instead. SWIZZLE: tiles are swizzled, for which BK is 64 or
     more; else their rows are padded. COOPERATIVE: as cooperative matrices where SPIR-V has them.
+    COMPACT: less code, where compilers are slow with what is long: both ways to copy share a loop,
+    and parts of results go through workgroup memory at once.
     """
     static_assert(STAGES >= 2, "STAGES is 2 or more")
     static_assert(BK % (32 // T.bytes) == 0, "BK is a multiple of 16, of 32 for 8-bit floats")
@@ -273,16 +305,17 @@ def matmul_fragments(
     col = subgroup_id() % (BN // WN) * WN
     acc = registers(fragment(f32, "acc"), (TM, TN), 0.0)
     steps = ceil_div(k, BK)
-    if k % RUN == 0 and (B_COLUMNS or n % RUN == 0):
+    runs = k % RUN == 0 and (B_COLUMNS or n % RUN == 0)
+    if COMPACT:
         pipelined(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
-                  BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS)  # fmt: skip
+                  BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, runs)  # fmt: skip
+    elif runs:
+        pipelined(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
+                  BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
     else:
         for step in range(steps):
-            fill_tile(tile_a, a, top, step * BK, m, k, BM, BK, THREADS)
-            if B_COLUMNS:
-                fill_tile(tile_b, b, left, step * BK, n, k, BN, BK, THREADS)
-            else:
-                fill_tile(tile_b, b, step * BK, left, k, n, BK, BN, THREADS)
+            fill_step(a, b, tile_a, tile_b, 0, step * BK, m, n, k, top, left,
+                      BM, BN, BK, THREADS, 8, B_COLUMNS)  # fmt: skip
             barrier()
             multiply(tile_a, tile_b, 0, acc, T, row, col, BK, TM, TN, B_COLUMNS)
             barrier()
@@ -291,7 +324,10 @@ def matmul_fragments(
     if whole and (EPILOGUE is identity or not COOPERATIVE):
         store_whole(c, acc, n, top, left, row, col, OUT, EPILOGUE, TM, TN)
     else:
-        store_within(c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, THREADS, SUBGROUP)
+        HIGH = TM if COMPACT else 1
+        WIDE = TN if COMPACT else 1
+        store_within(c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, HIGH, WIDE,
+                     THREADS, SUBGROUP)  # fmt: skip
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

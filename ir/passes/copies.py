@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..builder import Builder
-from ..core import Kernel, Op, Region, Value, with_body
-from ..dtypes import DType, MemType
+from ..core import Kernel, Op, Region, Value, walk, with_body
+from ..dtypes import VectorType, element_of
 from .effects import free_number, op_names
 
 COPIES = frozenset({"copy_async", "copy_commit", "copy_wait"})
@@ -30,6 +30,7 @@ class _Copier:
     def __init__(self, kernel: Kernel) -> None:
         self.b = Builder(free_number(kernel))
         self.index = kernel.index
+        self.made = {v: op for op in walk(kernel.body) for v in op.results}
 
     def region(self, region: Region) -> Region:
         with self.b.region() as built:
@@ -58,44 +59,52 @@ class _Copier:
         if len(op.operands) == 4:
             self.whole(target, to, source, start, count)
             return
-        given = self.number(op.operands[4])
         with self.b.region() as full:
             self.whole(target, to, source, start, count)
             self.b.do("yield")
         with self.b.region() as part:
-            for n in range(count):
-                self.single(target, to, source, start, n, given)
+            self.whole(target, to, None, start, count)
+            condition = self.all_or_none(op.operands[4], count)
+            if condition is None:
+                self.partly(target, to, source, start, self.number(op.operands[4]))
             self.b.do("yield")
-        condition = self.b.emit("ge", given, self.k(count))
+        if condition is None:
+            condition = self.b.emit("ge", self.number(op.operands[4]), self.k(count))
         self.b.op("if", (condition,), {}, (), (full.region, part.region))
 
-    def whole(self, target: Value, to: Value, source: Value, start: Value, count: int) -> None:
-        """Vectors of up to 8; indexes are multiples of count."""
+    def all_or_none(self, given: Value, count: int) -> Value | None:
+        """What a copy depends on that is given all elements or none; None for any other."""
+        op = self.made.get(given)
+        if op is None or op.name != "select":
+            return None
+        numbers = [self.made.get(v) for v in op.operands[1:]]
+        known = [n.attr("bits") if n is not None and n.name == "const" else None for n in numbers]
+        return op.operands[0] if known == [count, 0] else None
+
+    def partly(self, target: Value, to: Value, source: Value, start: Value, given: Value) -> None:
+        """The elements that are given, in a loop: rare, and unrolled it was most of the code."""
+        with self.b.region(self.index) as built:
+            (n,) = built.args
+            value = self.b.emit("load", source, self.b.emit("add", start, n))
+            self.b.do("store", target, self.b.emit("add", to, n), value)
+            self.b.do("continue")
+        self.b.op("for", (self.k(0), given), {}, (), (built.region,))
+
+    def whole(
+        self, target: Value, to: Value, source: Value | None, start: Value, count: int
+    ) -> None:
+        """Vectors of up to 8; indexes are multiples of count. Without a source: zeros."""
+        element = element_of(target.type)
         lanes = min(count, _LONGEST)
         if lanes > 1:
             shift = self.k(lanes.bit_length() - 1)
             to, start = (self.b.emit("shr", v, shift) for v in (to, start))
         for n in range(count // lanes):
             at, there = (self.b.emit("add", v, self.k(n)) if n else v for v in (start, to))
-            if lanes > 1:
+            if source is None:
+                value = self.b.const(0, VectorType(element, lanes) if lanes > 1 else element)
+            elif lanes > 1:
                 value = self.b.emit("load", source, at, lanes=lanes)
             else:
                 value = self.b.emit("load", source, at)
             self.b.do("store", target, there, value)
-
-    def single(
-        self, target: Value, to: Value, source: Value, start: Value, n: int, given: Value
-    ) -> None:
-        """One element, or zero where it is not given."""
-        assert isinstance(source.type, MemType)
-        element: DType = source.type.element
-        with self.b.region() as there:
-            at = self.b.emit("add", start, self.k(n)) if n else start
-            self.b.do("yield", self.b.emit("load", source, at))
-        with self.b.region() as absent:
-            self.b.do("yield", self.b.const(0, element))
-        condition = self.b.emit("gt", given, self.k(n))
-        regions = (there.region, absent.region)
-        value = self.b.op("if", (condition,), {}, (element,), regions).result
-        place = self.b.emit("add", to, self.k(n)) if n else to
-        self.b.do("store", target, place, value)

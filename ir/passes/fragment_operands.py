@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..builder import Builder
 from ..core import Kernel, Value, walk
-from ..dtypes import DType, FragmentType, u32
+from ..dtypes import DType, FragmentType, VectorType, f16, u32
 
 
 def product_kind(t: DType) -> str:
@@ -30,3 +30,27 @@ def as_words(b: Builder, parts: Sequence[Value]) -> list[Value]:
 def joined(b: Builder, words: Sequence[Value]) -> Value:
     """Words as a vector; one as it is."""
     return words[0] if len(words) == 1 else b.emit("vector", *words)
+
+
+def halves(b: Builder, pair: Value, t: DType) -> Value:
+    """The 8-bit floats in the low bytes of two half words, as f16 in those. An f8e5m2 is the upper
+    half of an f16, and the other bytes must be zero. An f8e4m3 moved to the place of an f16's
+    fields is 2**-8 of its value, but for a NaN."""
+    if t.name == "f8e5m2":
+        return b.emit("shl", pair, b.const(8, u32))
+    size = b.emit("and", pair, b.const(0x7F007F, u32))
+    sign = b.emit("shl", b.emit("and", pair, b.const(0x800080, u32)), b.const(8, u32))
+    bits = b.emit("or", b.emit("shl", size, b.const(7, u32)), sign)
+    value = b.emit("bitcast", bits, type=VectorType(f16, 2))
+    scaled = b.emit("mul", value, b.const(256.0, VectorType(f16, 2)))
+    nan = b.emit("and", b.emit("add", size, b.const(0x10001, u32)), b.const(0x800080, u32))
+    nan = b.emit("mul", nan, b.const(0xFC, u32))
+    return b.emit("or", b.emit("bitcast", scaled, type=u32), nan)
+
+
+def apart(b: Builder, word: Value, t: DType) -> list[Value]:
+    """Four 8-bit floats as two words of f16: those of the even bytes, those of the odd ones."""
+    if t.name == "f8e5m2":
+        upper = b.emit("and", word, b.const(0xFF00FF00, u32))
+        return [halves(b, b.emit("and", word, b.const(0xFF00FF, u32)), t), upper]
+    return [halves(b, w, t) for w in (word, b.emit("shr", word, b.const(8, u32)))]

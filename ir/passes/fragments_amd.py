@@ -18,7 +18,7 @@ from ..core import Kernel, Op, Value
 from ..dtypes import DType, FragmentType, VectorType, element_of, f16, f32, i8, i32, u32
 from ..ops.amd import FAMILIES
 from .fragment_layout import ZERO, Lane, Layout
-from .fragment_operands import as_words, joined, product_kind, product_kinds
+from .fragment_operands import apart, as_words, joined, product_kind, product_kinds
 from .fragments import FragmentLowering, has_fragments
 
 # The depth of one instruction, by the kind of its operands (`product_kind`).
@@ -108,6 +108,8 @@ class _AmdLowering(FragmentLowering):
     def __init__(self, kernel: Kernel, products: Products) -> None:
         super().__init__(kernel)
         self.products = products
+        self.wide: dict[Value, list[Value]] = {}  # operands in another type
+        self.within: list[Op] | None = None  # the region where those are
 
     def layout(self, t: FragmentType) -> Layout:
         return held(t, self.products.family)
@@ -149,8 +151,7 @@ class _AmdLowering(FragmentLowering):
         assert instead is not None
         if instead != product_kind(kinds[0]):
             wide = _TYPES[instead]
-            left, right = (self.packed([self.cast(e, wide) for e in self.elements(v)])
-                           for v in (a, b))  # fmt: skip
+            left, right = (self.widened(v, wide) for v in (a, b))
             kinds = [wide, wide]
         else:
             left, right = (as_words(self.b, self.all(v)) for v in (a, b))
@@ -164,6 +165,18 @@ class _AmdLowering(FragmentLowering):
             total = self.product(kinds, right, left, total)
         assert isinstance(narrow, DType)
         self.set(op.result, *[self.cast(v, narrow) for v in total])
+
+    def widened(self, v: Value, wide: DType) -> list[Value]:
+        """The words of an operand in another type, once for all products of a region."""
+        if self.within is not self.b.ops:
+            self.wide, self.within = {}, self.b.ops
+        if v not in self.wide:
+            kind = element_of(v.type)
+            if kind.bits == 8 and wide == f16:
+                self.wide[v] = [one for word in self.all(v) for one in apart(self.b, word, kind)]
+            else:
+                self.wide[v] = self.packed([self.cast(e, wide) for e in self.elements(v)])
+        return self.wide[v]
 
     def bytes(
         self, kinds: list[DType], left: list[Value], right: list[Value], total: list[Value]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..core import Kernel, Op, Value
 from ..dtypes import DType, FragmentType, MemType, Space, VectorType, f16, u32
 from .fragment_layout import Layout, mma_sync
-from .fragment_operands import as_words, joined, product_kind, product_kinds
+from .fragment_operands import as_words, halves, joined, product_kind, product_kinds
 from .fragments import FragmentLowering, has_fragments
 
 SUBGROUP = 32
@@ -164,22 +164,8 @@ class _NvLowering(FragmentLowering):
             first = self.e("or", self.e("and", word, self.w(0xFF)), self.moved(word, 0xFF00, 8))
             last = self.e("and", self.e("shr", upper, self.w(8)), self.w(0xFF))
             second = self.e("or", last, self.e("and", upper, self.w(0xFF0000)))
-            found.append([self.halves(pair, t) for pair in (first, second)])
+            found.append([halves(self.b, pair, t) for pair in (first, second)])
         return found
-
-    def halves(self, pair: Value, t: DType) -> Value:
-        """The 8-bit floats in the low bytes of two half words, as f16 in those. An f8e5m2 is the
-        upper half of an f16. An f8e4m3 moved to the place of an f16's fields is 2**-8 of its value,
-        but for a NaN."""
-        if t.name == "f8e5m2":
-            return self.e("shl", pair, self.w(8))
-        size = self.e("and", pair, self.w(0x7F007F))
-        bits = self.e("or", self.e("shl", size, self.w(7)), self.moved(pair, 0x800080, 8))
-        value = self.b.emit("bitcast", bits, type=VectorType(f16, 2))
-        scaled = self.e("mul", value, self.b.const(256.0, VectorType(f16, 2)))
-        bits = self.b.emit("bitcast", scaled, type=u32)
-        nan = self.e("and", self.e("add", size, self.w(0x10001)), self.w(0x800080))
-        return self.e("or", bits, self.e("mul", nan, self.w(0xFC)))
 
     def e(self, name: str, *operands: Value) -> Value:
         return self.b.emit(name, *operands)

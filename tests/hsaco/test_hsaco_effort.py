@@ -1,14 +1,21 @@
-"""LLVM's passes where they pay: in short kernels and for private arrays."""
+"""LLVM's passes where they pay: in short kernels and for private arrays. What it is given."""
 
 from __future__ import annotations
 
 import pytest
 
+from gristmill.backends.compile import Options
 from gristmill.backends.hsaco.effort import effort
+from gristmill.backends.hsaco.emit import find_arch, prepare
 from gristmill.backends.llvm import toolchain
-from gristmill.ir.core import Kernel
-from hsaco_tools import compiled
+from gristmill.ir.core import Kernel, walk
+from hsaco_tools import compiled, shipped
 from kernel_text import kernel
+
+# Ops of the longest kernels after their passes: LLVM takes about 50 ms for a thousand.
+SHORT = 900
+MATMUL = {"gfx1100": 1250, "gfx1201": 1000, "gfx942": 750}
+BYTES = {"gfx1100": 1700, "gfx1201": 1000, "gfx942": 1150}  # of 8-bit floats
 
 
 def long(count: int, first: str = "") -> Kernel:
@@ -41,3 +48,13 @@ def test_private_arrays_become_registers() -> None:
 def test_every_pass_is_one_that_both_ways_to_llvm_know() -> None:
     for count in (20, 400, 600):
         assert set(effort(long(count)).passes) <= set(toolchain._PASSES)
+
+
+@pytest.mark.parametrize("arch", MATMUL)
+def test_shipped_kernels_give_llvm_few_ops(arch: str) -> None:
+    for path, k in shipped(f"hsaco-{arch}"):
+        most = SHORT
+        if k.name == "matmul_fragments":
+            most = (BYTES if "f8" in k.specialization else MATMUL)[arch]
+        lowered = prepare(k, Options(), find_arch(k, arch))
+        assert sum(1 for _ in walk(lowered.body)) <= most, path

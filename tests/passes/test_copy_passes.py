@@ -7,6 +7,7 @@ import pytest
 
 from copy_kernels import COPIES, case
 from gristmill.backends.cpu.emit import support
+from gristmill.ir.core import walk
 from gristmill.ir.interp import run
 from gristmill.ir.passes import as_held, standard
 from gristmill.ir.passes import run as apply
@@ -55,3 +56,40 @@ def test_a_copy_that_nothing_reads_goes() -> None:
     )
     kept = apply(parse_kernel(text), standard(support(), copies=None))
     assert "copy_async" not in op_names(kept)
+
+
+ROWS = """kernel k t
+param x: f32 buffer read
+param y: f32 buffer write
+param rows: i32 scalar
+workgroup 32 1 1
+index i32
+body(%0: buffer<f32,read>, %1: buffer<f32,write>, %2: i32) {{
+  %3 = alloc {{name="a"}} : workgroup<f32,128>
+  %4 = local_id {{dim=0}} : i32
+  %5 = const 4 : i32
+  %6 = mul %4, %5 : i32
+  %7 = lt %4, %2 : bool
+  %8 = const {given} : i32
+  %9 = const 0 : i32
+  %10 = select %7, %8, %9 : i32
+  copy_async %3, %6, %0, %6, %10 {{count=4}}
+  barrier
+  %11 = load %3, %4 : f32
+  store %1, %4, %11
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize(("given", "loops"), [(4, 0), (3, 1)])
+def test_what_is_given_wholly_or_not_at_all_needs_no_loop(given: int, loops: int) -> None:
+    """Any other copy has one, not as many branches as it has elements."""
+    plain = PlainCopies()(parse_kernel(ROWS.format(given=given)))
+    verify(plain)
+    names = [op.name for op in walk(plain.body)]
+    assert (names.count("for"), names.count("if")) == (loops, 1)
+    x, y = np.arange(1, 129, dtype=np.float32), np.zeros(32, np.float32)
+    assert run(plain, [x, y, 5], (1, 1, 1)).problems == ()
+    wanted = np.where((np.arange(32) < 20) & (np.arange(32) % 4 < given), x[:32], 0)
+    assert (y == wanted).all()
