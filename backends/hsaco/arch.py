@@ -106,7 +106,10 @@ def find(target: str, subgroup: int | None) -> Arch:
     size = subgroup if subgroup not in (None, 1) else processor.wavefront
     if size not in sizes:
         there = " or ".join(map(str, sizes))
-        raise ValueError(f"a subgroup has {there} invocations here, not {subgroup}")
+        raise ValueError(
+            f"a subgroup has {there} invocations here, not {subgroup}; "
+            f"give a variant with SUBGROUP: {sizes[0]}"
+        )
     return Arch(target, processor, level(target.partition(":")[0]), size)
 
 

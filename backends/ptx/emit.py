@@ -130,7 +130,10 @@ def write(kernel: Kernel, arch: Arch, block: shared.Block | None = None) -> str:
         )
         raise CompileError(kernel.name, target, message)
     if kernel.subgroup not in (None, 1, SUBGROUP):
-        message = f"a subgroup has {SUBGROUP} invocations here, not {kernel.subgroup}"
+        message = (
+            f"a subgroup has {SUBGROUP} invocations here, not {kernel.subgroup}; "
+            f"give a variant with SUBGROUP: {SUBGROUP}"
+        )
         raise CompileError(kernel.name, target, message)
     try:
         check_limits(kernel, None, INVOCATIONS, _WORKGROUP)

@@ -72,5 +72,7 @@ def _render(loc: Loc, kind: str, message: str, text: str, width: int) -> str:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """`; did you mean X?` for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
+    names = sorted(set(known))
+    same = [other for other in names if other.lower() == name.lower()]
+    near = same or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""

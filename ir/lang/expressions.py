@@ -105,7 +105,10 @@ def _attribute(t: Tracer, node: ast.Attribute) -> Entry:
         shape = (base.rows, base.columns)
         facts = {"element": base.element, "role": base.role, "shape": shape}
     if facts.get(name) is None:
-        t.fail(node, f"{describe(base)} has no attribute {name!r}{suggest(name, facts)}")
+        hint = suggest(name, (n for n, fact in facts.items() if fact is not None))
+        if isinstance(base, Memory) and name in ("shape", "size"):
+            hint = "; len(...) is how many elements it has"
+        t.fail(node, f"{describe(base)} has no attribute {name!r}{hint}")
     return facts[name]
 
 

@@ -103,7 +103,8 @@ def bind_constexprs(kernel: KernelFunction, given: dict[str, Any]) -> dict[str, 
             _refuse(
                 kernel.source,
                 nodes[name],
-                f"constexpr {name!r} must be of kind {kind}, found {describe(value)}",
+                f"constexpr {name!r} must be of kind {kind}, found {describe(value)}"
+                + (f"; expected one of {', '.join(DTYPES)}" if kind == "DType" else ""),
             )
         bound[name] = entry
     return bound
@@ -193,10 +194,11 @@ def _param(t: Tracer, node: ast.arg, kind: Entry) -> list[tuple[Param, Value]]:
 
 def _buffer(t: Tracer, node: ast.arg, kind: BufferType, name: str) -> Memory:
     if not isinstance(kind.element, DType):
+        vector = isinstance(kind.element, VectorType)
         t.fail(
             node.annotation or node,
-            f"a buffer holds scalars, found {describe(kind.element)}; read vectors with "
-            "load_vector",
+            f"a buffer holds scalars of a type such as f32, found {describe(kind.element)}"
+            + ("; read vectors with load_vector" if vector else ""),
         )
     value = t.builder.value(MemType(Space.BUFFER, kind.element, None, kind.access), name)
     return Memory(value, None, name)

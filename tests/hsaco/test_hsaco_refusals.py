@@ -28,7 +28,7 @@ def vote(header: str) -> Kernel:
     [("gfx1100", 16, "32 or 64"), ("gfx942", 32, "64"), ("gfx9-generic", 8, "64")],
 )
 def test_a_subgroup_of_another_size(arch: str, size: int, there: str) -> None:
-    words = f"a subgroup has {there} invocations here, not {size}"
+    words = f"a subgroup has {there} invocations here, not {size}; give a variant with SUBGROUP"
     with pytest.raises(CompileError, match=words):
         compiled(vote(f"subgroup {size}"), arch)
     with pytest.raises(CompileError, match=words):
