@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,6 @@ def test_hidden_parameters_are_refused(
 def test_waves_of_another_size_are_refused(
     device: runtime.Device, manifests: Manifests, put: Put
 ) -> None:
-    from dataclasses import replace
-
     manifest = replace(manifests["saxpy"][0], subgroup=64)
     blob, made = made_for(manifest, "gfx1100")
     refused(device, put(made, blob), "other waves; expected 64, got 32")
@@ -130,6 +129,17 @@ def test_code_that_this_release_does_not_take_is_a_refusal(
     with pytest.raises(runtime.Refused, match=f"a release of ROCm that loads it .*{status:#x}"):
         device.load(bundle, "saxpy")
     assert fake.live() == held
+
+
+def test_a_version_of_code_objects_that_this_release_does_not_know_is_a_refusal(
+    device: runtime.Device, manifests: Manifests, put: Put, fake: FakeRuntime
+) -> None:
+    """ROCm's loader calls what it does not know invalid."""
+    blob, made = made_for(manifests["saxpy"][0], "gfx11-generic")
+    bundle = put(replace(made, facts={"code_object": 6}), blob)
+    fake.set(fail_load=0x1010)
+    with pytest.raises(runtime.Refused, match=r"a release of ROCm that loads it .*0x1010"):
+        device.load(bundle, "saxpy")
 
 
 def test_code_that_hsa_finds_invalid_is_corrupt(

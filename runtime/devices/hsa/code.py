@@ -28,6 +28,7 @@ _FULL_PROFILE, _ROUNDING = 1, 0
 _OBJECT, _KERNARG, _GROUP, _PRIVATE = 22, 11, 13, 14  # hsa_executable_symbol_info_t
 _INVALID_CODE, _NO_SYMBOL = 0x1010, 0x1013
 _NOT_FOR_THIS = (0x100D, 0x100F, 0x1017)  # incompatible, or an instruction set it does not know
+_GENERIC_VERSION = 6  # of code objects for generic processors
 _AGAIN = "rebuild or fetch the bundle again"
 
 
@@ -178,7 +179,7 @@ def _load(api: Api, agent: int, manifest: Manifest, blob: bytes, where: str) -> 
     except BaseException as error:
         with contextlib.suppress(GristmillError):
             api.call("hsa_executable_destroy", executable)
-        if isinstance(error, DriverError) and error.code in _NOT_FOR_THIS:
+        if isinstance(error, DriverError) and _unknown_to_release(error.code, manifest):
             lack = f"a release of ROCm that loads it ({named(error.code)})"
             lacks = (Lack(manifest.target, 0, (lack,)),)
             refusal = Refusal(manifest.kernel, manifest.specialization, "hsa", (), (), lacks)
@@ -192,3 +193,10 @@ def _load(api: Api, agent: int, manifest: Manifest, blob: bytes, where: str) -> 
             ) from error
         raise
     return executable
+
+
+def _unknown_to_release(status: int, manifest: Manifest) -> bool:
+    """Whether a status says that another release would load the code, which has been read here
+    already. Releases that end before code objects of version 6 call those invalid."""
+    newer = status == _INVALID_CODE and manifest.facts.get("code_object") == _GENERIC_VERSION
+    return newer or status in _NOT_FOR_THIS
