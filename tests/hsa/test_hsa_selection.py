@@ -58,6 +58,7 @@ def test_every_processor_is_of_one_family() -> None:
     assert len(members) == len(set(members))
     assert generic_of("gfx908") is None  # whose code gfx9-generic is not
     assert generic_of("gfx942") == "gfx9-4-generic"
+    assert generic_of("gfx940") is None  # which LLVM no longer has, and its family neither
 
 
 @pytest.mark.parametrize(

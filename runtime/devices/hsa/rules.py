@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PREFIX = "hsaco-"
 FAMILIES = {
     "gfx9-generic": "gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c",
-    "gfx9-4-generic": "gfx940 gfx941 gfx942 gfx950",
+    "gfx9-4-generic": "gfx942 gfx950",
     "gfx10-1-generic": "gfx1010 gfx1011 gfx1012 gfx1013",
     "gfx10-3-generic": "gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036",
     "gfx11-generic": "gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153",
