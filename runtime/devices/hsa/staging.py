@@ -27,8 +27,9 @@ class Ring:
         self._at = self._used = 0
 
     def take(self, nbytes: int) -> int:
-        """The offset of room for `nbytes`, at most a segment, at a multiple of 64; the caller
-        submits what uses it before the next call."""
+        """The offset of room for `nbytes`, at most a segment, at a multiple of 64 and up to
+        one: kernels may read parameters up to a multiple of 16 bytes. The caller submits what uses
+        it before the next call."""
         if self._used + nbytes > self.segment:
             self._next()
         start = self._at * self.segment + self._used
