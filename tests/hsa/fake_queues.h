@@ -21,6 +21,9 @@ static Status run(Queue *q, const Packet *p) { /* without the lock */
   }
   if ((p->setup & 3) != 3 || items > 1024 || p->reserved || p->reserved2)
     return fake_failed("an odd packet"), FORMAT;
+  const uint32_t *takes = (const uint32_t *)p->object; /* group and private bytes */
+  if (p->group < takes[0] || p->private_bytes < takes[1])
+    return fake_failed("a packet with less memory than its kernel takes"), FORMAT;
   pthread_mutex_lock(&lock);
   Memory *m = find((void *)p->kernarg, ((uint32_t *)p->object)[2]);
   int fine = m && m->pool == 0x103 && p->kernarg % 16 == 0 && m->reached & 1u << gpu_of(q->agent);
