@@ -101,7 +101,7 @@ def _exchange(x: Lowering, word: str, mask: int) -> str:
         return word
     control = _row_exchange(x, mask)
     if control is not None:
-        return _dpp(x, word, control)
+        return _dpp(x, _unknown(x, word), control)
     if mask == ROW and x.arch.row_lanes:
         return _other_row(x, word)
     # Bits of the lane within 32: the number is kept by the low five bits, then xored.
@@ -153,9 +153,14 @@ def reduce(x: Lowering, kind: str, part: str, t: Ty) -> str:
 
 
 def _hidden(x: Lowering, part: str, t: Ty) -> str:
-    """The part in vector registers, whose value LLVM does not know: of DPP with a constant it loses
-    words (LLVM 22.1, a scan by `or` of a constant of 64 bits)."""
-    return by_words(x, part, t, lambda word: x.f.value(f'call i32 asm "", "=v,0"(i32 {word})'))
+    """The part in vector registers, whose value LLVM does not know."""
+    return by_words(x, part, t, lambda word: _unknown(x, word))
+
+
+def _unknown(x: Lowering, word: str) -> str:
+    """A word whose value LLVM does not know: where DPP with a constant meets an instruction that
+    takes it, it loses words (LLVM 22.1, a scan by `or` of a constant of 64 bits)."""
+    return x.f.value(f'call i32 asm "", "=v,0"(i32 {word})')
 
 
 def _mover(x: Lowering, control: int) -> Callable[[str], str]:

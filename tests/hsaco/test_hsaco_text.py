@@ -271,6 +271,24 @@ def test_halves_that_do_not_meet_are_refused_at_the_line() -> None:
     assert caught.value.loc is not None
 
 
+@pytest.mark.parametrize(("mask", "hidden"), [(1, 2), (7, 2), (8, 2), (15, 2), (16, 0), (31, 0)])
+def test_llvm_does_not_know_what_is_exchanged_by_dpp(mask: int, hidden: int) -> None:
+    """Of a constant of 64 bits it would lose a word."""
+    body = f"""
+    %2 = subgroup_lane : i32
+    %3 = const 81985529216486895 : i64
+    %4 = const {mask} : i32
+    %5 = subgroup_shuffle_xor %3, %4 : i64
+    store %1, %2, %5
+    return"""
+    k = kernel("x: i64 buffer read, y: i64 buffer write", body, header="subgroup 32")
+    lines = [line for line in text_of(k).splitlines() if " call " in line]
+    assert sum(" asm " in line for line in lines) == hidden
+    moved = [line for line in lines if "update.dpp" in line]
+    assert len(moved) == hidden
+    assert all("i32 poison, i32 %" in line for line in moved)
+
+
 # The artifact
 
 
