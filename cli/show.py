@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ DISASSEMBLERS = {
         "apt-get install llvm-22",
     ),
 }
+# What AMD's code objects end with, for the processor that reads ahead: 256 bytes.
+_PADDING = re.compile(r"\s*(s_code_end|s_nop 0)\b")
 
 
 def inspect(path: str, as_json: bool) -> int:
@@ -154,7 +157,10 @@ def disassembly(path: Path) -> str:
     done = subprocess.run([found, *arguments, str(path)], capture_output=True, text=True)
     if done.returncode:
         return f"(no disassembly: {Path(found).name} says {done.stderr.strip()})"
-    return done.stdout.strip()
+    lines = done.stdout.strip().splitlines()
+    while lines and _PADDING.match(lines[-1]):
+        lines.pop()
+    return "\n".join(lines)
 
 
 def _program(name: str) -> str | None:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.dtypes import DType
 from ..ir.interface import Param
 from .errors import ArgumentError, LimitExceeded, StateError
 from .hazards import Binding, overlap
 from .launch import Command, LoadedKernel
-from .memory import Allocation, Array, Buffer, expect, scalar_value_bits
+from .memory import Allocation, Array, Buffer, conversion_to, expect, scalar_value_bits
 
 if TYPE_CHECKING:
     from .binder import Quick
@@ -223,12 +222,6 @@ def make_binding(device: Any, param: Param, buffer: Buffer) -> Binding:
     return Binding(allocation, buffer.offset, count * buffer.dtype.bytes, count, reads, writes)
 
 
-def _as_stored(dtype: DType) -> str:
-    if dtype.has_numpy:
-        return "convert it with .astype"
-    return f"pass the bits of {dtype} values, as .view(numpy.{dtype.storage}) gives them"
-
-
 def check_array(array: Array, param: Param, where: str) -> None:
     """ArgumentError unless the array can stand for a buffer parameter as it is."""
     if array.dtype != param.dtype.storage:
@@ -237,7 +230,7 @@ def check_array(array: Array, param: Param, where: str) -> None:
             where=where,
             expected=f"{param.dtype} (numpy {param.dtype.storage})",
             got=str(array.dtype),
-            do=_as_stored(param.dtype),
+            do=conversion_to(param.dtype),
         )
     if not array.flags.c_contiguous:
         raise ArgumentError(

@@ -38,6 +38,7 @@ from .memory import (
     as_seconds,
     as_shape,
     as_stored,
+    conversion_to,
     expect,
     host_array,
     scalar_array,
@@ -99,6 +100,7 @@ class Device(Holdings):
                 where=repr(buffer),
                 expected=f"{buffer.count} elements of {buffer.dtype.storage}",
                 got=f"{source.size} of {source.dtype}",
+                do="" if source.dtype == buffer.dtype.storage else conversion_to(buffer.dtype),
             )
         if source.size:
             self._write(buffer.allocation.handle, buffer.offset, _bytes(source))

@@ -171,6 +171,14 @@ def as_stored(array: Array) -> Array:
     return array if name is None else array.view(DTYPES[name].storage)
 
 
+def conversion_to(dtype: DType) -> str:
+    """What to do with an array of another type."""
+    if dtype.has_numpy:
+        return "convert it with .astype"
+    named = next(name for name, own in _NAMED.items() if own == dtype.name)
+    return f"convert it with .astype(ml_dtypes.{named}), or pass its bits as {dtype.storage}"
+
+
 def as_dtype(dtype: DType | str | npt.DTypeLike) -> DType:
     """The gristmill dtype of a DType, of its name or of a numpy dtype; ArgumentError else."""
     if isinstance(dtype, DType):

@@ -17,7 +17,7 @@ from code_objects import Assembly
 from gristmill.backends.hsaco.link import link
 from gristmill.cli.check import Result, _closing
 from gristmill.cli.main import main, parser
-from gristmill.cli.show import describe, written
+from gristmill.cli.show import describe, disassembly, written
 from gristmill.cli.table import milliseconds, table
 from gristmill.store.bundle import Entry, write_bundle
 from gristmill.store.manifest import Manifest, ParamInfo
@@ -118,6 +118,18 @@ def test_inspect_of_a_cubin_names_the_tools(
     tool.chmod(0o755)
     assert main(["inspect", path]) == 0
     assert f"code of {path}, -c" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("padding", ["s_nop 0", "s_code_end"])
+def test_what_amd_processors_read_ahead_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, padding: str
+) -> None:
+    tool = tmp_path / "llvm-objdump-22"
+    code = "\ts_nop 0 // 00\n\ts_endpgm // 04"
+    tool.write_text(f"#!/bin/sh\ncat <<'END'\n{code}\n" + f"\t{padding} // 08\n" * 3 + "END\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert disassembly(tmp_path / "k.hsaco").strip() == code.strip()
 
 
 def test_inspect_of_a_code_object_shows_what_it_takes(
