@@ -148,6 +148,7 @@ def test_more_lds_than_the_processor_has(target: str, most: int) -> None:
         # Registers of a SIMD over the waves that share it, in whole granules.
         ("gfx1100", 1024, 32, 192), ("gfx1102", 1024, 32, 128), ("gfx1030", 1024, 32, 128),
         ("gfx1100", 1024, 64, 192), ("gfx1102", 1024, 64, 128),
+        ("gfx1102", 640, 32, 192),  # the next step of a descriptor is half a granule
         ("gfx906", 1024, 64, 64), ("gfx908", 512, 64, 128), ("gfx942", 1024, 64, 128),
         ("gfx90a", 512, 64, 256), ("gfx906", 257, 64, 128),
     ],
