@@ -18,6 +18,7 @@ from amdgpu_emulator import (
     UnwrittenLds,
 )
 from amdgpu_emulator import launch as launching
+from amdgpu_emulator.lds import Lds
 from emulator_tools import FOOTER, GROUP, HEADER, compile_ir, launch
 
 Array = np.ndarray[Any, Any]
@@ -276,3 +277,17 @@ def test_a_kernel_that_is_not_there_is_named(rng: np.random.Generator, require: 
         launch(data, "other", (WIDE, 1, 1), (WIDE, 1, 1), [], rng)
     with pytest.raises(CodeObjectError, match="whole workgroups"):
         launch(data, "reverse", (WIDE + 1, 1, 1), (WIDE, 1, 1), [], rng)
+
+
+@pytest.mark.parametrize("at", [-1, 17, 20])
+def test_the_first_byte_beside_a_workgroups_lds_shows(at: int) -> None:
+    lds, group, zero = Lds(3, 20), np.array([1]), np.zeros((1, 1), np.uint32)
+    lds.store(group, np.array([16]), 4, zero)
+    where, words = np.array([at]), f"LDS access of 4 bytes at {at}: the workgroup has 20 bytes"
+    for access in (
+        lambda: lds.load(group, where, 4),
+        lambda: lds.store(group, where, 4, zero),
+        lambda: lds.atomic(group, where, 4),
+    ):
+        with pytest.raises(OutOfBounds, match=words):
+            access()
