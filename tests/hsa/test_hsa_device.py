@@ -205,6 +205,24 @@ def test_packets_hold_whole_workgroups_in_work_items(
     ]
 
 
+def test_a_grid_beyond_the_work_items_of_the_device_is_folded(
+    fake: FakeRuntime,
+    make_bundle: Callable[..., runtime.Bundle],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = []
+    fake.executor(lambda d: seen.append(d.grid), "gfx1100")
+    most = "gristmill.runtime.devices.hsa.device.most_items"
+    monkeypatch.setattr(most, lambda api, agent: (4, 3, 7))
+    with runtime.open_device("hsa", timeout=20) as device:
+        ids = device.load(make_bundle("gfx1100"), "group_ids")
+        y, z = (device.upload(np.zeros(10, np.int32)) for _ in range(2))
+        device.launch(ids, y, z, grid=(4, 2, 1))
+        device.launch(ids, y, z, grid=(5, 2, 1))
+        device.synchronize()
+    assert seen == [(4, 2, 1), (4, 3, 1)]
+
+
 def test_threads_take_turns(device: runtime.Device, bundle: runtime.Bundle) -> None:
     add = device.load(bundle, "add_slot")
     slot, failed = device.slot("i32", 1), []
