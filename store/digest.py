@@ -36,7 +36,12 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "ptx": _PTX,
     "cubin": (*_PTX, "backends/cubin/**/*.py"),
-    "hsaco": (*_SIMT, "backends/hsaco/**/*.py", "backends/link/**/*.py"),
+    "hsaco": (
+        *_SIMT,
+        "backends/hsaco/**/*.py",
+        "backends/link/**/*.py",
+        "store/messagepack.py",
+    ),
 }
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from code_objects import PLAIN, TABLE, Assembly, built
 from gristmill.backends.hsaco import code_object, link, metadata
-from gristmill.backends.hsaco.metadata import MetadataError, parse, read_note, unpack
+from gristmill.backends.hsaco.metadata import MetadataError, parse, read_note
 from gristmill.backends.link import elf
 from need import llvm_tool
 
@@ -57,46 +57,6 @@ def test_the_kernel_is_what_its_tree_says(require: Any) -> None:
     )  # fmt: skip
     assert (k.descriptor.lds_bytes, k.descriptor.scratch_bytes) == (256, 16)
     assert (k.descriptor.kernarg_bytes, k.descriptor.vgprs) == (36, 24)
-
-
-VALUES = {
-    "07": 7, "ff": -1, "e0": -32, "c0": None, "c2": False, "c3": True,
-    "cc80": 128, "cd0100": 256, "ce00010000": 1 << 16, "cf0000000100000000": 1 << 32,
-    "d080": -128, "d18000": -32768, "d280000000": -(1 << 31), "d38000000000000000": -(1 << 63),
-    "ca3fc00000": 1.5, "cb3ff8000000000000": 1.5,
-    "a0": "", "a26869": "hi", "d9026869": "hi", "da00026869": "hi", "db000000026869": "hi",
-    "c40201ff": b"\x01\xff", "c5000101": b"\x01", "c60000000101": b"\x01",
-    "90": [], "920102": [1, 2], "dc00020102": [1, 2], "dd000000020102": [1, 2],
-    "80": {}, "81a16101": {"a": 1}, "de0001a16101": {"a": 1}, "df00000001a16101": {"a": 1},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("code", VALUES)
-def test_every_form_of_messagepack(code: str) -> None:
-    data = bytes.fromhex(code)
-    found = unpack(data)
-    assert found == VALUES[code]
-    assert type(found) is type(VALUES[code])
-    for end in range(len(data)):
-        with pytest.raises(MetadataError):
-            unpack(data[:end])
-    with pytest.raises(MetadataError, match="ends at byte"):
-        unpack(data + b"\0")
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("c1", "not MessagePack"), ("c70101ff", "not MessagePack"), ("d4ffff", "not MessagePack"),
-        ("a1ff", "not MessagePack"), ("8182a161", "not MessagePack|beyond|of 2"),
-        ("819001", "not MessagePack"), ("82a16101a16102", "a key twice"),
-        ("ddffffffff00", "a list of 4294967295"), ("dfffffffff00", "a map of 4294967295"),
-        ("dbffffffff00", "a text of 4294967295"), ("91" * 40 + "00", "nested deeper"),
-    ],
-)  # fmt: skip
-def test_what_is_not_metadata_is_refused(code: str, words: str) -> None:
-    with pytest.raises(MetadataError, match=words):
-        unpack(bytes.fromhex(code))
 
 
 def note(data: bytes, name: bytes = b"AMDGPU\0", kind: int = 32) -> bytes:

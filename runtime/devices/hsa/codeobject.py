@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ....store.messagepack import unpack
 from ...errors import ArtifactCorrupt
 
 _EHDR = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH")
@@ -20,22 +21,11 @@ _SYM = struct.Struct("<IBBHQQ")
 _DYN, _AMDGPU, _HSA = 3, 224, 64  # e_type, e_machine, EI_OSABI
 _SYMTAB, _NOTE, _METADATA = 2, 7, 32
 _TARGET = "amdgcn-amd-amdhsa--"
-_MOST_DEPTH = 16
 # What reading on from a wrong number comes to.
 _MALFORMED = (
     *(struct.error, IndexError, KeyError, ValueError),
     *(TypeError, AttributeError, OverflowError),
 )
-_FIXED = {0xC0: None, 0xC2: False, 0xC3: True}
-_NUMBERS = {
-    0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q",
-    0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q",
-}  # fmt: skip
-# What follows, and how many bytes its length has.
-_SIZED = {
-    0xC4: ("b", 1), 0xC5: ("b", 2), 0xC6: ("b", 4), 0xD9: ("s", 1), 0xDA: ("s", 2),
-    0xDB: ("s", 4), 0xDC: ("a", 2), 0xDD: ("a", 4), 0xDE: ("m", 2), 0xDF: ("m", 4),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,7 +104,7 @@ def _notes(data: bytes) -> Iterator[Any]:
         named, size, kind = struct.unpack_from("<III", data, at)
         owner, start = at + 12, at + 12 + (named + 3 & ~3)
         if kind == _METADATA and _part(data, owner, named) == b"AMDGPU\0":
-            yield _value(_part(data, start, size), 0, 0)[0]
+            yield unpack(_part(data, start, size))
         at = start + (size + 3 & ~3)
 
 
@@ -129,32 +119,3 @@ def _kernel(tree: Any) -> Kernel:
         int(tree[".wavefront_size"]),
         int(tree[".max_flat_workgroup_size"]),
     )
-
-
-def _value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    """A value in MessagePack, and where it ends."""
-    if depth > _MOST_DEPTH:
-        raise ValueError("metadata within metadata")
-    tag, at = data[at], at + 1
-    if tag < 0x80 or tag >= 0xE0:
-        return (tag if tag < 0x80 else tag - 256), at
-    if tag in _FIXED:
-        return _FIXED[tag], at
-    if tag in _NUMBERS:
-        form = _NUMBERS[tag]
-        return struct.unpack_from(form, data, at)[0], at + struct.calcsize(form)
-    if tag < 0xC0:
-        kind, count = ("m", tag & 15) if tag < 0x90 else ("a", tag & 15)
-        if tag >= 0xA0:
-            kind, count = "s", tag & 31
-    else:
-        kind, width = _SIZED[tag]
-        count, at = int.from_bytes(_part(data, at, width), "big"), at + width
-    if kind in "sb":
-        text = _part(data, at, count)
-        return (text.decode() if kind == "s" else text), at + count
-    items = []
-    for _ in range(count * (2 if kind == "m" else 1)):
-        item, at = _value(data, at, depth + 1)
-        items.append(item)
-    return (dict(zip(items[::2], items[1::2], strict=True)) if kind == "m" else items), at
