@@ -202,8 +202,7 @@ def convert(w: Writer, op: Op) -> None:
 def _float_to_int(w: Writer, op: Op, x: str) -> None:
     """Truncated and saturated, NaN to 0."""
     t, source = op.results[0].type, op.operands[0].type
-    target, real = element_of(t), element_of(source)
-    x = w.let(x)
+    target, x = element_of(t), w.let(x)
     low, high = w.splat(float(target.min), source), w.splat(float(target.max + 1), source)
     inside = f"({x} > {low}) & ({x} < {high})"
     safe = f"select({type_name(source)}(), {x}, {inside})"
@@ -211,7 +210,6 @@ def _float_to_int(w: Writer, op: Op, x: str) -> None:
     result = f"select({result}, {w.splat(target.max, t)}, {x} >= {high})"
     if target.is_signed:
         result = f"select({result}, {w.splat(target.min, t)}, {x} <= {low})"
-    assert real.is_float
     w.define(op, result, atom=True)
 
 

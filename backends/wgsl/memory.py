@@ -71,10 +71,10 @@ class Memories:
         number = self.bindings[value.id]
         lanes = 1
         if not use.atomics and not param.may_alias:
-            lanes = min(use.store_lanes or use.load_lanes, default=1)
-            lanes = max(use.load_lanes, default=1) if not use.store_lanes else lanes
+            stored = min(use.store_lanes, default=None)
+            lanes = stored or max(use.load_lanes, default=1)
         item, bits = self.shape(value, lanes, memory.element)
-        name = f"{param.name.strip('_') or 'buffer'}_{number}"
+        name = f"{w.stem(param.name, 'buffer')}_{number}"
         access = "read_write" if use.writes else "read"
         w.globals.append(
             f"@group(0) @binding({number}) var<storage, {access}> {name}: array<{item}>;"
@@ -89,7 +89,7 @@ class Memories:
         assert isinstance(memory, MemType)
         assert memory.count is not None
         shapes = use.load_lanes | use.store_lanes
-        lanes = shapes.copy().pop() if len(shapes) == 1 and not use.atomics else 1
+        lanes = max(shapes) if len(shapes) == 1 and not use.atomics else 1
         lanes = lanes if memory.count % lanes == 0 else 1
         item, bits = self.shape(value, lanes, memory.element)
         name = w.name(str(dict(op.attrs).get("name") or value.hint))
@@ -118,9 +118,9 @@ class Memories:
         if not memory.atomic:
             return text
         loaded = f"atomicLoad(&{text})"
-        return self.w_bits(memory, loaded, out=True)
+        return self.as_bits(memory, loaded, out=True)
 
-    def w_bits(self, memory: Memory, text: str, *, out: bool) -> str:
+    def as_bits(self, memory: Memory, text: str, *, out: bool) -> str:
         """Words as the floats that they stand for, or back."""
         if not memory.bits:
             return text
@@ -166,7 +166,7 @@ class Memories:
 
     def write(self, memory: Memory, at: str, value: str) -> None:
         if memory.atomic:
-            word = self.w_bits(memory, value, out=False)
+            word = self.as_bits(memory, value, out=False)
             self.w.line(f"atomicStore(&{memory.name}[{at}], {word});")
         else:
             self.w.line(f"{memory.name}[{at}] = {value};")
@@ -188,23 +188,23 @@ class Memories:
         memory, value = self.known[op.operands[0].id], w.use(op.operands[2])
         target = f"&{memory.name}[{self.place(op.operands[1])}]"
         if not memory.bits or kind == "exchange":
-            word = self.w_bits(memory, value, out=False)
-            w.effect(op, self.w_bits(memory, f"{_ATOMICS[kind]}({target}, {word})", out=True))
+            word = self.as_bits(memory, value, out=False)
+            w.effect(op, self.as_bits(memory, f"{_ATOMICS[kind]}({target}, {word})", out=True))
             return
         value, old = w.let(value), w.name("old")
         t = op.results[0].type
         w.line(f"var {old}: u{memory.element.bits};")
         with w.block("loop {"):
             w.line(f"{old} = atomicLoad({target});")
-            now = self.w_bits(memory, old, out=True)
+            now = self.as_bits(memory, old, out=True)
             if kind == "add":
                 new = f"{now} + {value}"
             else:
                 new = f"{w.helper('least' if kind == 'min' else 'greatest', t)}({now}, {value})"
-            word = self.w_bits(memory, new, out=False)
+            word = self.as_bits(memory, new, out=False)
             exchanged = f"atomicCompareExchangeWeak({target}, {old}, {word}).exchanged"
             w.line(f"if ({exchanged}) {{ break; }}")
-        w.effect(op, self.w_bits(memory, old, out=True))
+        w.effect(op, self.as_bits(memory, old, out=True))
 
     def compare_exchange(self, op: Op) -> None:
         """WGSL's exchange may fail without cause: it is tried until it does neither."""
@@ -212,7 +212,7 @@ class Memories:
         memory = self.known[op.operands[0].id]
         target = f"&{memory.name}[{self.place(op.operands[1])}]"
         expected, desired = (
-            w.let(self.w_bits(memory, w.use(v), out=False)) for v in op.operands[2:4]
+            w.let(self.as_bits(memory, w.use(v), out=False)) for v in op.operands[2:4]
         )
         old = w.name("old")
         word = f"u{memory.element.bits}" if memory.bits else memory.element.name
@@ -221,4 +221,4 @@ class Memories:
             tried = w.let(f"atomicCompareExchangeWeak({target}, {expected}, {desired})")
             w.line(f"{old} = {tried}.old_value;")
             w.line(f"if ({tried}.exchanged || {old} != {expected}) {{ break; }}")
-        w.effect(op, self.w_bits(memory, old, out=True))
+        w.effect(op, self.as_bits(memory, old, out=True))

@@ -96,8 +96,13 @@ class Writer:
     def name(self, hint: str = "") -> str:
         """A fresh name that begins as the source has it; the number keeps it off WGSL's words."""
         self._next += 1
+        return f"{self.stem(hint, 'v')}_{self._next}"
+
+    @staticmethod
+    def stem(hint: str, other: str) -> str:
+        """What a name may begin with: the hint, or `other` where WGSL does not take that."""
         stem = hint.strip("_")
-        return f"{stem if _PLAIN.fullmatch(stem) else 'v'}_{self._next}"
+        return stem if _PLAIN.fullmatch(stem) else other
 
     def type(self, t: Type) -> str:
         """The WGSL type of a value; the artifact then requires what the type does."""

@@ -50,6 +50,12 @@ def test_names_of_the_source_never_meet_words_of_wgsl() -> None:
     assert " target_1: " in made
 
 
+def test_names_that_wgsl_does_not_take_are_replaced() -> None:
+    made = text(kernel("_1: f32 buffer read, größe: f32 buffer write", COPY.replace("T", "f32")))
+    assert " buffer_0: " in made
+    assert " buffer_1: " in made
+
+
 def test_infinities_and_nans_are_made_at_run_time() -> None:
     body = """
       %1 = const {} : f32
