@@ -142,6 +142,7 @@ def _learn(
             edges = exit_.edges
             if isinstance(slot[1], str):
                 edges = [e for e in edges if e[2].get((t.frame.number, DONE)) is not True]
+            edges = [e for e in edges if not _dropped(e[0], e[2][slot])]
             if all(same(header[slot], state[slot]) for _, _, state in edges):
                 continue
             learned = _learned(t, plan, slot, header[slot], edges)
@@ -155,6 +156,11 @@ def _learn(
             elif slot[1] == DONE and any(e is not False for e in ends):
                 found.append(Carried(slot, False, _types(t, [[False]]), exit_only=True))
     return found
+
+
+def _dropped(kind: str, entry: Entry) -> bool:
+    """Whether a variable left without a value: a join let it go, as nothing behind reads it."""
+    return kind == "break" and isinstance(entry, Undefined)
 
 
 def _stand_in(t: Tracer, entry: Entry) -> Entry:
@@ -322,7 +328,7 @@ def _leaving(t: Tracer, plan: Plan, c: Carried, node: ast.AST, kind: str) -> lis
     if isinstance(entry, Conflict):
         t.fail(node, f"{c.name!r} has no single type here: {entry.reason}")
     if isinstance(entry, Undefined):
-        if not c.exit_only:
+        if not (c.exit_only or _dropped(kind, entry)):
             t.fail(node, f"{c.name!r} has no value when the loop goes round: {entry.reason}")
         c.missing = c.missing or (kind == "break" and c.slot[1] != RETURN)
         return [dummy(t, node, type_) for _, type_ in _parts(c)]

@@ -162,3 +162,7 @@ def test_random_programs_equal_python(
 ) -> None:
     for _ in range(4):
         check(int(rng.integers(1 << 31)), load, run)
+
+
+def test_a_variable_that_nothing_reads_behind_a_break_needs_no_value(load: Any, run: Any) -> None:
+    check(8149442, load, run)
