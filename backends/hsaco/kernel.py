@@ -9,6 +9,7 @@ from ..simt.ids import place_group
 from ..simt.kernel import bind, parameters
 from .arch import Arch
 from .intrinsics import unknown
+from .joins import TracedFunction
 from .lds import Block, declare_arrays
 from .lowering import LoweringError
 from .private import check_private
@@ -39,7 +40,7 @@ def write_kernel(kernel: Kernel, arch: Arch, block: Block) -> str:
     attributes = _ATTRIBUTES.format(count=kernel.workgroup_count)
     if "approximate" in kernel.fast:
         attributes += _FLUSH
-    f = Function(kernel.name, parameters(kernel), convention="amdgpu_kernel")
+    f = TracedFunction(kernel.name, parameters(kernel), convention="amdgpu_kernel")
     x = HsacoLowering(kernel, arch, f)
     bind(x)
     place_group(x)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...ir.core import Kernel, Value
-from ..llvm.text import Function
 from ..llvm.types import Ty
 from ..simt.addresses import Addresses
 from ..simt.ids import linear_id
@@ -15,6 +14,7 @@ from ..simt.lowering import Lowering as SimtLowering
 from .arch import Arch
 from .arithmetic import HsacoArithmetic
 from .effort import effort
+from .joins import TracedFunction, hidden
 
 __all__ = ["CONSTANT", "GLOBAL", "PRIVATE", "SHARED", "Lowering", "LoweringError", "Memory"]
 
@@ -32,7 +32,9 @@ class Lowering(SimtLowering):
     scopes = {GLOBAL: 'syncscope("agent")', SHARED: 'syncscope("workgroup")'}  # noqa: RUF012
     private = PRIVATE
 
-    def __init__(self, kernel: Kernel, arch: Arch, f: Function) -> None:
+    f: TracedFunction
+
+    def __init__(self, kernel: Kernel, arch: Arch, f: TracedFunction) -> None:
         super().__init__(kernel, f, HsacoArithmetic(f, arch, kernel.fast))
         self.arch, self.lanes = arch, arch.lanes
         self.addresses = Addresses(f, self.defs)
@@ -71,6 +73,10 @@ class Lowering(SimtLowering):
             return super().subgroup_number()
         own = self.f.value(f"lshr i32 {linear_id(self)}, {shift}")
         return self.f.call("llvm.amdgcn.readfirstlane.i32", "i32", ("i32", own))
+
+    def brought(self, value: Value) -> list[str]:
+        t = self.type_of(value)
+        return [hidden(self.f, part, t.text, t.dtype.bits) for part in self.parts(value)]
 
     def address(self, memory: Memory, index: Value, count: int, certain: bool) -> str:
         """LLVM's passes find what accesses have in common; its code generator does not."""

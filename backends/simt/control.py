@@ -25,7 +25,7 @@ def leave(x: Lowering, join: Join, values: Sequence[Value]) -> None:
 
 def bring(x: Lowering, join: Join, values: Sequence[Value]) -> None:
     """Note an edge from the current block, whose branch is written elsewhere."""
-    join.edges.append((x.f.current, [x.parts(v) for v in values]))
+    join.edges.append((x.f.current, [x.brought(v) for v in values]))
 
 
 def enter(x: Lowering, join: Join, results: Sequence[Value]) -> None:

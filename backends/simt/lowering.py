@@ -117,6 +117,10 @@ class Lowering(ABC):
 
         return self.f.value(f"udiv i32 {linear_id(self)}, {self.kernel.subgroup}")
 
+    def brought(self, value: Value) -> list[str]:
+        """The components of a value that the current block brings to a join."""
+        return self.parts(value)
+
     def special(self, op: Op) -> bool:
         """Emit an op that is the target's own; False for any other op."""
         return False

@@ -29,7 +29,12 @@ CASES = {
 }
 
 
-def judge(case: str, arch: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("arch", BASELINES)
+def test_random_programs_equal_the_interpreter(
+    case: str, arch: str, rng: np.random.Generator, require: Callable[..., None]
+) -> None:
+    require("llvm-objdump")
     features = CASES[case]
     if features.subgroup is not None:
         features = replace(features, subgroup=lanes(arch))
@@ -41,22 +46,3 @@ def judge(case: str, arch: str, rng: np.random.Generator) -> None:
         faults = run.run(got, program.grid, rng)
         program.compare(got, expected)
         assert faults == frozenset(report.faults), print_kernel(program.kernel)
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("arch", BASELINES)
-def test_stored_programs_equal_the_interpreter(
-    case: str, arch: str, require: Callable[..., None]
-) -> None:
-    require("llvm-objdump")
-    judge(case, arch, np.random.default_rng(1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("arch", BASELINES)
-def test_random_programs_equal_the_interpreter(
-    case: str, arch: str, rng: np.random.Generator, require: Callable[..., None]
-) -> None:
-    require("llvm-objdump")
-    judge(case, arch, rng)
