@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from ...ir.core import Kernel, Op
-from ..llvm.text import Function
 from ..llvm.types import Ty
 from ..simt.grid import emit_grid_barrier
 from . import fast, fragments, lanes, sync, words
 from .arch import Arch
+from .joins import TracedFunction
 from .lowering import Lowering
 
 
 class HsacoLowering(Lowering):
     """The emitter of one kernel for HSACO."""
 
-    def __init__(self, kernel: Kernel, arch: Arch, f: Function) -> None:
+    def __init__(self, kernel: Kernel, arch: Arch, f: TracedFunction) -> None:
         super().__init__(kernel, arch, f)
         self.local_barriers = sync.local_barriers(kernel)
 
