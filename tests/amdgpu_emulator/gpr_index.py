@@ -1,7 +1,8 @@
 """gfx9: from s_set_gpr_idx_on to s_set_gpr_idx_off, vector registers are counted from an index.
 
-Such a sequence executes as one step. LLVM puts moves between the two and nothing else; whatever
-else stands there is unknown. "Vega instruction set architecture", VGPR indexing.
+Such a sequence executes as one step. Between the two stand moves, and what computes in scalar
+registers alone, which indexing does not concern; whatever else stands there is unknown. "Vega
+instruction set architecture", VGPR indexing.
 """
 
 from __future__ import annotations
@@ -14,11 +15,23 @@ import numpy as np
 from .decode import Instruction
 from .errors import OutOfBounds
 from .operands import B32, U32, raw_scalar, raw_source, vector_index
-from .registry import Step
+from .registry import Step, build
 from .state import ACCUMULATION, M0, Arch, Array, Machine
 
 START, END = "s_set_gpr_idx_on", "s_set_gpr_idx_off"
 Move = Callable[[Machine, Array], None]  # the array: int64[count], the index of each wave
+# Scalar arithmetic: neither jumps, waits nor modes, and none of it uses M0 unnamed.
+_SCALAR = (
+    "s_cmp_",
+    "s_add",
+    "s_sub",
+    "s_and_b",
+    "s_or_b",
+    "s_xor_b",
+    "s_lsh",
+    "s_cselect",
+    "s_mov_b",
+)
 _BITS = {"SRC0": 1, "SRC1": 2, "SRC2": 4, "DST": 8}
 
 
@@ -36,10 +49,12 @@ def sequence(
     moves, at = [], first.next
     while at in instructions and instructions[at].mnemonic != END:
         i = instructions[at]
-        if i.mnemonic not in ("v_mov_b32", "s_nop") or i.suffix not in ("", "e32"):
-            raise i.unknown("with indexed registers, only moves are known")
-        if i.mnemonic == "v_mov_b32":
+        if i.mnemonic == "v_mov_b32" and i.suffix in ("", "e32"):
             moves.append(_move(i, "SRC0" in indexed, "DST" in indexed))
+        elif i.mnemonic.startswith(_SCALAR) and "m0" not in i.text:
+            moves.append(_aside(build(i, arch)))
+        elif i.mnemonic != "s_nop":
+            raise i.unknown("with indexed registers, only moves and scalars are known")
         at = i.next
     if at not in instructions:
         raise first.unknown(f"no {END} follows")
@@ -53,6 +68,13 @@ def sequence(
             move(m, index.astype(np.int64))
 
     return step, instructions[at].next
+
+
+def _aside(step: Step) -> Move:
+    def move(m: Machine, index: Array) -> None:
+        step(m)
+
+    return move
 
 
 def _waves(index: Array, first: int) -> list[tuple[int, Array]]:

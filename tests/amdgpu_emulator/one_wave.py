@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from . import decode, elf, registry
+from . import decode, elf, gpr_index, registry
 from .lds import Lds
 from .memory import Memory
 from .operands import vector_index
@@ -84,6 +84,12 @@ def execute(
     if active is not None:
         m.write_lane_bits(EXEC, active[None])
     with np.errstate(all="ignore"):
-        for i in decoded(processor, text):
-            registry.build(i, m.arch)(m)
+        instructions = {i.address: i for i in decoded(processor, text)}
+        at = 0
+        while i := instructions.get(at):
+            if i.mnemonic == gpr_index.START:
+                step, at = gpr_index.sequence(instructions, i, m.arch)
+            else:
+                step, at = registry.build(i, m.arch), i.next
+            step(m)
     return m

@@ -137,6 +137,8 @@ def test_what_a_processor_lacks_is_unknown(processor: str) -> None:
     ("text", "why"),
     [
         ("v_add_u32 v1, v2, v3\ns_set_gpr_idx_off", "only moves"),
+        ("s_mov_b32 m0, s1\ns_set_gpr_idx_off", "only moves"),
+        ("s_branch 0\ns_set_gpr_idx_off", "only moves"),
         ("v_mov_b32 v1, v2", "no s_set_gpr_idx_off"),
     ],
 )
@@ -147,3 +149,14 @@ def test_what_else_stands_between_indexed_moves_is_refused(text: str, why: str) 
     made = decoded("gfx90a", "s_set_gpr_idx_on s0, gpr_idx(SRC0)\n" + text)
     with pytest.raises(UnknownInstruction, match=why):
         gpr_index.sequence({i.address: i for i in made}, made[0], arch("gfx90a"))
+
+
+def test_scalars_between_indexed_moves_are_computed() -> None:
+    text = (
+        "s_mov_b32 s0, 2\ns_set_gpr_idx_on s0, gpr_idx(SRC0)\ns_add_u32 s1, s0, 5\n"
+        "v_mov_b32 v5, v1\ns_cmp_gt_u32 s1, 6\ns_cselect_b32 s2, 11, 12\ns_set_gpr_idx_off\n"
+        "v_add_u32 v6, s2, v5"
+    )
+    registers = {f"v{n}": np.full(64, 100 + n, np.uint32) for n in range(4)}
+    got = execute("gfx90a", text, registers).read(6)[0]
+    np.testing.assert_array_equal(got, np.full(64, 103 + 11))
