@@ -65,13 +65,14 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"numpy"},
         set(),
     ),
+    "fuzz": ({"fuzz", "ir", "store", "backends", "runtime", "__version__"}, {"numpy"}, set()),
     "cli": (
-        {"cli", "ir", "store", "kernels", "backends", "runtime", "__version__"},
+        {"cli", "ir", "store", "kernels", "backends", "runtime", "fuzz", "__version__"},
         {"numpy"},
         set(),
     ),
 }
-TOP = {"ir", "store", "kernels", "backends", "planner", "runtime", "models", "cli"}
+TOP = {"ir", "store", "kernels", "backends", "planner", "runtime", "models", "fuzz", "cli"}
 
 
 def sources() -> list[Path]:

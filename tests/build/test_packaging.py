@@ -15,7 +15,7 @@ import pytest
 
 from project import ROOT
 
-FOLDERS = ("ir", "store", "kernels", "backends", "runtime", "cli")
+FOLDERS = ("ir", "store", "kernels", "backends", "runtime", "fuzz", "cli")
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cpu_runner import Artifact
+from gristmill.fuzz.generate import EVERYTHING, Features, random_kernel
 from gristmill.ir import interp
 from gristmill.ir.text import print_kernel
-from progen import EVERYTHING, Features, random_kernel
 
 CASES = {
     "integers": Features(f32=False, i8=True, i16=True, i64=True, statements=8),

@@ -9,10 +9,10 @@ import pytest
 
 from every_op import cases, kernel_of
 from gristmill.backends.hsaco.processors import PROCESSORS
+from gristmill.fuzz.generate import EVERYTHING, random_kernel
 from gristmill.ir.dtypes import COMPUTED, DTYPES
 from gristmill.ir.ops import ROWS
 from hsaco_tools import BASELINES, compiled, lanes, shipped, usual
-from progen import EVERYTHING, random_kernel
 
 
 @pytest.fixture(

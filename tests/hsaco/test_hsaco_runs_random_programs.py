@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gristmill.fuzz.generate import EVERYTHING, Features, random_kernel
 from gristmill.ir import interp
 from gristmill.ir.text import print_kernel
 from hsaco_tools import BASELINES, Emulated, lanes
-from progen import EVERYTHING, Features, random_kernel
 
 PROGRAMS = int(os.environ.get("GRISTMILL_PROGRAMS", "3"))
 CASES = {

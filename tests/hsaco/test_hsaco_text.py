@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gristmill.backends.compile import CompileError, Options
-from gristmill.backends.hsaco import code_object, sync
+from gristmill.backends.hsaco import code_object
 from gristmill.backends.hsaco.emit import find_arch, prepare, write
 from gristmill.backends.hsaco.processors import PROCESSORS
 from gristmill.ir import abi
@@ -116,13 +116,7 @@ def two_phases(buffer: str, before: str, after: str) -> Kernel:
     ("buffer", "before", "after", "local"),
     [
         ("read", "", "", True),
-        ("read", f"%10 = load %0, %3 : i32\n{STORE_10}", "%5 = load %0, %3 : i32", True),
-        ("readwrite", "", "store %0, %3, %3", True),
-        ("readwrite", "store %0, %3, %3", "", True),
         ("readwrite", "store %0, %3, %3", f"%10 = load %0, %3 : i32\n{STORE_10}", False),
-        ("readwrite", f"%10 = load %0, %3 : i32\n{STORE_10}", "store %0, %3, %3", False),
-        ("readwrite", "store %0, %3, %3", "store %0, %3, %3", False),
-        ("readwrite", '%5 = atomic %0, %3, %3 {kind="add"} : i32', "store %0, %3, %3", False),
     ],
 )
 def test_a_barrier_orders_buffers_where_one_is_shared_across_it(
@@ -134,57 +128,6 @@ def test_a_barrier_orders_buffers_where_one_is_shared_across_it(
     assert fences == [("release", note), ("acquire", note)]
     assert ("gl0_inv" in assembly(compiled(k, "gfx1100")[0])) == (not local)
     assert ("global_inv" in assembly(compiled(k, "gfx1201")[0])) == (not local)
-
-
-def test_buffers_that_may_overlap_are_one() -> None:
-    body = """
-    %2 = local_linear_id : i32
-    %3 = load %0, %2 : i32
-    barrier
-    store %1, %2, %3
-    return"""
-    apart = kernel("x: i32 buffer read, y: i32 buffer write", body)
-    assert len(sync.local_barriers(apart)) == 1
-    params = "x: i32 buffer read may_alias, y: i32 buffer write may_alias"
-    assert not sync.local_barriers(kernel(params, body))
-
-
-def test_what_a_loop_does_is_on_both_sides_of_its_barrier() -> None:
-    def looped(inside: str, behind: str) -> Kernel:
-        body = f"""
-        %1 = local_linear_id : i32
-        %2 = const 0 : i32
-        %3 = const 4 : i32
-        for %2, %3 body(%4: i32) {{
-          barrier
-          {inside}
-          continue
-        }}
-        {behind}
-        return"""
-        return kernel("x: i32 buffer readwrite", body)
-
-    assert not sync.local_barriers(looped("store %0, %1, %4", ""))
-    assert len(sync.local_barriers(looped("", "store %0, %1, %1"))) == 1
-
-
-def test_a_fence_of_the_device_publishes_what_others_wrote_before_a_barrier() -> None:
-    """One invocation tells other workgroups that all of its own have written; who reads it there
-    has not come to the barrier yet."""
-
-    def told(fence: str) -> Kernel:
-        body = f"""
-        %2 = local_linear_id : i32
-        %3 = load %0, %2 : i32
-        store %0, %2, %3
-        barrier
-        {fence}
-        %4 = atomic %1, %2, %3 {{kind="exchange"}} : i32
-        return"""
-        return kernel("x: i32 buffer readwrite, y: i32 buffer readwrite", body)
-
-    assert not sync.local_barriers(told('fence {order="release", scope="device"}'))
-    assert len(sync.local_barriers(told('fence {order="release", scope="workgroup"}'))) == 1
 
 
 @pytest.mark.parametrize("scope", ["workgroup", "device"])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import scalar_ops as ops
+from gristmill.fuzz import scalar_ops as ops
 from gristmill.ir.dtypes import (
     COMPUTED,
     DTYPES,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import scalar_ir
+from gristmill.fuzz import scalar
+from gristmill.fuzz.generate import EVERYTHING, Features, random_kernel
 from gristmill.ir.interp import InterpOptions, run
 from gristmill.ir.text import parse_kernel, print_kernel
-from progen import EVERYTHING, Features, random_kernel
 
 CASES = {
     "integers": Features(f32=False, i8=True, i16=True, i64=True, statements=8),
@@ -24,7 +24,7 @@ def test_random_program_equals_scalar_evaluation(case: str, rng: np.random.Gener
     for _ in range(6):
         program = random_kernel(rng, CASES[case])
         got, expected = program.arguments(), program.arguments()
-        faults = scalar_ir.run(program.kernel, expected, program.grid)
+        faults = scalar.run(program.kernel, expected, program.grid)
         lanes = int(rng.choice([1, 40, 1 << 16]))
         report = run(program.kernel, got, program.grid, options=InterpOptions(lanes=lanes))
         program.compare(got, expected)

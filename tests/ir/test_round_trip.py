@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gristmill.fuzz.generate import Features, random_kernel
 from gristmill.ir import parse
 from gristmill.ir.core import Kernel, renumber, walk
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.interface import bits_float, const_bits
 from gristmill.ir.text import ParseError, line_locs, parse_kernel, print_kernel
 from gristmill.ir.verify import verify
-from progen import Features, random_kernel
 
 WIDE = Features(i8=True, i16=True, i64=True, f16=True, bf16=True, f64=True, subgroup=8, faults=True)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gristmill.fuzz.generate import EVERYTHING, Features, random_kernel
 from gristmill.ir.builder import Builder
 from gristmill.ir.core import Kernel, Param, Region, renumber, walk
 from gristmill.ir.dtypes import Access, MemType, Space, f32, i32
@@ -28,7 +29,6 @@ from gristmill.ir.passes.vectorize import Vectorize
 from gristmill.ir.text import print_kernel
 from gristmill.ir.verify import verify
 from pass_check import same
-from progen import EVERYTHING, Features, random_kernel
 
 WIDE = frozenset(["bool", "i32", "u32", "i64", "u64", "f32", "f64"])
 BARE = Support(WIDE, WIDE - {"bool"}, frozenset(), max_lanes=4, subgroup_vectors=False)

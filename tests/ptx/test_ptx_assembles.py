@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gristmill.fuzz.generate import EVERYTHING, Features, random_kernel
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.ops import ROWS
-from progen import EVERYTHING, Features, random_kernel
 from ptx_tools import assembled, ptx, shipped, usual
 from test_cpu_every_op import cases, kernel_of
 

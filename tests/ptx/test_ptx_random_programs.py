@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gristmill.fuzz.generate import EVERYTHING, Features, random_kernel
 from gristmill.ir import interp
 from gristmill.ir.text import print_kernel
-from progen import EVERYTHING, Features, random_kernel
 from ptx_model.host import Model
 
 PROGRAMS = int(os.environ.get("GRISTMILL_PROGRAMS", "6"))

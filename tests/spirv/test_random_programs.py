@@ -13,8 +13,8 @@ import pytest
 
 from gristmill.backends.compile import Emitted, Options
 from gristmill.backends.spirv.emit import emit, emit_lowered, validate
+from gristmill.fuzz.generate import Features, Program, random_kernel
 from gristmill.ir import interp
-from progen import Features, Program, random_kernel
 from vulkan_driver import Driver
 
 PROGRAMS = int(os.environ.get("GRISTMILL_PROGRAMS", "40"))

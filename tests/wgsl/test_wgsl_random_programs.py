@@ -12,8 +12,8 @@ import pytest
 
 from gristmill.backends.compile import Options
 from gristmill.backends.wgsl.emit import emit
+from gristmill.fuzz.generate import Features, Program, random_kernel
 from gristmill.ir import interp
-from progen import Features, Program, random_kernel
 from wgpu_driver import WgpuDriver
 
 PROGRAMS = int(os.environ.get("GRISTMILL_PROGRAMS", "40"))

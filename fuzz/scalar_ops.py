@@ -12,7 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from gristmill.ir.dtypes import DType
+from ..ir.dtypes import DType
 
 FORMATS = {
     "f16": (11, -14, 15),

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-import scalar_ops as ops
-from gristmill.ir.core import Kernel, Op, Region
-from gristmill.ir.dtypes import DType, Space, Type, VectorType, element_of, lanes_of
+from ..ir.core import Kernel, Op, Region
+from ..ir.dtypes import DType, Space, Type, VectorType, element_of, lanes_of
+from . import scalar_ops as ops
 
 Signal = tuple[str, list[Any]]  # how a region ended, and the values it gave
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gristmill.ir.builder import Builder
-from gristmill.ir.core import Kernel, Param, Region, Value, renumber
-from gristmill.ir.dtypes import DTYPES, Access, DType, MemType, Space, i32, u32
-from gristmill.ir.text import print_kernel
-from gristmill.ir.verify import verify
-from progen_blocks import ATOMIC_KINDS, Blocks, Memory, Place
-from progen_values import TAME
+from ..ir.builder import Builder
+from ..ir.core import Kernel, Param, Region, Value, renumber
+from ..ir.dtypes import DTYPES, Access, DType, MemType, Space, i32, u32
+from ..ir.text import print_kernel
+from ..ir.verify import verify
+from .blocks import ATOMIC_KINDS, Blocks, Memory, Place
+from .values import TAME
 
 
 @dataclass(frozen=True)

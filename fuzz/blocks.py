@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gristmill.ir.core import Value
-from gristmill.ir.dtypes import DType, Type, VectorType, bool_, element_of, i32, u32, u64
-from progen_values import Values
+from ..ir.core import Value
+from ..ir.dtypes import DType, Type, VectorType, bool_, element_of, i32, u32, u64
+from .values import Values
 
 ATOMIC_KINDS = ("add", "min", "max", "and", "or", "xor")
 

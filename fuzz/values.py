@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gristmill.ir.builder import Builder
-from gristmill.ir.core import Value
-from gristmill.ir.dtypes import (
+from ..ir.builder import Builder
+from ..ir.core import Value
+from ..ir.dtypes import (
     DType,
     Type,
     VectorType,

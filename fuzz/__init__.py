@@ -1,0 +1,1 @@
+"""Random programs, judged on every device: what `gristmill fuzz` runs."""
