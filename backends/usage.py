@@ -8,6 +8,7 @@ barriers stand where buffer accesses need ordering.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from ..ir.core import Kernel, Op, Region, is_memory
@@ -15,6 +16,7 @@ from ..ir.dtypes import DType, MemType, Space, Type, element_of, lanes_of
 from ..ir.ops import ROWS
 from ..ir.passes.effects import value_types
 from ..ir.turns import NO_TURNS, Turns, loop_turns
+from .ordering import Order
 
 
 @dataclass(slots=True)
@@ -36,8 +38,8 @@ class Usage:
     arithmetic: set[str] = field(default_factory=set)  # narrow types used beyond storage
     rounds_half: bool = False  # whether any op rounds to f16
     subgroups: bool = False
-    device_fence: bool = False
-    ordered: set[int] = field(default_factory=set)  # id() of barriers that order buffers
+    ordered: frozenset[int] = frozenset()  # id() of barriers that order buffers
+    fences: bool = False
     ids: set[tuple[str, int]] = field(default_factory=set)  # id ops in use, with their dimension
     workgroup_arrays: bool = False
     turns: Turns = NO_TURNS  # of the loops of an invocation
@@ -76,12 +78,8 @@ def id_key(op: Op) -> tuple[str, int]:
 class _Scan:
     def __init__(self, kernel: Kernel) -> None:
         self.usage = Usage()
-        self.at = 0
-        self.buffers = {v.id for v in kernel.body.args if isinstance(v.type, MemType)}
+        self.order = Order(kernel)
         self.has_loops = False
-        self.loops: list[int] = []  # positions of the loops around, outermost first
-        self.barriers: list[tuple[int, int, Op]] = []  # position, outermost loop, op
-        self.touches: list[tuple[int, int, int]] = []  # position, outermost loop, buffer
         # Types of 8 and 16 bits, by id(). Loading, converting and storing their values needs
         # storage features only; everything else needs arithmetic.
         self.narrow = {
@@ -97,7 +95,6 @@ class _Scan:
         for op in region.ops:
             note = find(op.name)
             if note is not None:
-                self.at += 1
                 note(self, op)
             if narrow:
                 for value in op.results:
@@ -112,14 +109,10 @@ class _Scan:
 
     def nested(self, op: Op) -> None:
         loop = op.name in ("for", "while")
-        if loop:
-            self.at += 1
-            self.has_loops = True
-            self.loops.append(self.at)
-        for region in op.regions:
-            self.region(region)
-        if loop:
-            self.loops.pop()
+        self.has_loops |= loop
+        with self.order.loop() if loop else nullcontext():
+            for region in op.regions:
+                self.region(region)
 
     def narrow_result(self, op: Op, t: Type) -> None:
         """Note what the narrow result of an op needs."""
@@ -142,11 +135,11 @@ class _Scan:
         self.usage.subgroups = True
 
     def barrier(self, op: Op) -> None:
-        self.barriers.append((self.at, self.loops[0] if self.loops else -1, op))
-        if op.name == "fence" and op.attr("scope") == "device":
-            self.usage.device_fence = True
+        self.order.note(op)
+        self.usage.fences |= op.name == "fence"
 
     def access(self, op: Op) -> None:
+        self.order.note(op)
         memory = op.operands[0]
         use = self.usage.memory.setdefault(memory.id, MemoryUse())
         if op.name.startswith("fragment_"):  # by the items that other accesses ask for
@@ -163,9 +156,6 @@ class _Scan:
             use.reads = use.writes = True
         if id(op.operands[1].type) in self.narrow:
             self.arithmetic(op.operands[1].type)
-        if memory.id in self.buffers:
-            outer = self.loops[0] if self.loops else -1
-            self.touches.append((self.at, outer, memory.id))
 
 
 # Ids of a subgroup need no subgroup operation.
@@ -189,17 +179,7 @@ def scan(kernel: Kernel) -> Usage:
     for t in walk.narrow.values():  # without storage of that width even the type needs arithmetic
         if element_of(t).bits not in stored:
             walk.arithmetic(t)
-    may_alias = {v.id for p, v in zip(kernel.params, kernel.body.args, strict=True) if p.may_alias}
-    written = {key for key in walk.buffers if key in usage.memory and usage.memory[key].writes}
-    shared = written | (may_alias if written & may_alias else set())
-    touched = [(at, outer) for at, outer, key in walk.touches if key in shared]
-    first, loops = min(touched)[0] if touched else walk.at, {outer for _, outer in touched}
-    for position, loop, op in walk.barriers:
-        # A barrier orders buffers only if a buffer that is written somewhere is touched before it:
-        # earlier in the program, or anywhere in a loop around both.
-        before = first < position or (loop >= 0 and loop in loops)
-        if before or op.name == "fence":
-            usage.ordered.add(id(op))
+    usage.ordered = walk.order.ordering()
     if walk.has_loops:
         usage.turns = loop_turns(kernel)
     return usage

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ir.core import Kernel, Op
 from ..llvm.types import Ty
+from ..ordering import ordering_barriers
 from ..simt.grid import emit_grid_barrier
 from . import fast, fragments, lanes, sync, words
 from .arch import Arch
@@ -16,10 +17,10 @@ class HsacoLowering(Lowering):
 
     def __init__(self, kernel: Kernel, arch: Arch, f: TracedFunction) -> None:
         super().__init__(kernel, arch, f)
-        self.local_barriers = sync.local_barriers(kernel)
+        self.ordering = ordering_barriers(kernel)
 
     def barrier(self, op: Op | None = None) -> None:
-        sync.emit_barrier(self, op is not None and id(op) in self.local_barriers)
+        sync.emit_barrier(self, op is None or id(op) in self.ordering)
 
     def vote(self, kind: str, condition: str) -> str:
         return lanes.vote(self, kind, condition)

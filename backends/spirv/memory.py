@@ -111,7 +111,7 @@ class Memories:
             found.append(Deco.NON_READABLE)
         shared = param.may_alias or (use.reads and use.writes)
         shared = shared and not self.e.module.vulkan_memory  # each access says so there
-        if shared and param.access is not Access.READ and (usage.ordered or usage.device_fence):
+        if shared and param.access is not Access.READ and (usage.ordered or usage.fences):
             found.append(Deco.COHERENT)
         return found
 
