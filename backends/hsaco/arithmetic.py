@@ -18,13 +18,13 @@ class HsacoArithmetic(Arithmetic):
     """Emits elementwise ops of scalars."""
 
     def __init__(self, f: Function, arch: Arch, fast: Sequence[str]) -> None:
-        super().__init__(f, True, True, fast, native_bf16=arch.bf16)
+        super().__init__(f, True, True, fast, native_bf16=arch.processor.bf16)
         self.arch = arch
 
     def dot4(self, t: Ty, args: Sequence[str], signed: tuple[bool, bool]) -> str:
         """Where only bytes of one kind are multiplied, an unsigned one is a signed one plus twice
         64."""
-        if not self.arch.dot4:
+        if not self.arch.processor.dot4:
             return super().dot4(t, args, signed)
         a, b, total = args
         if signed[0] == signed[1]:

@@ -4,46 +4,33 @@ from __future__ import annotations
 
 from ...ir.core import Kernel, Op
 from ...ir.dtypes import element_of
-from ...ir.passes import Pass, fragments_amd
+from ...ir.passes import Pass
 from ...ir.passes.fragments import Fragments
-from ...ir.passes.fragments_amd import AmdFragments, Products, multiplies
+from ...ir.passes.fragments_amd import PRODUCTS, AmdFragments, multiplies
 from ...ir.passes.fragments_pairs import PairProducts
 from .arch import Arch
 from .lowering import Lowering
 from .words import gather, spread
 
-_GFX9: dict[str, Products] = {
-    "gfx908": fragments_amd.MFMA_908,
-    "gfx90a": fragments_amd.MFMA_90A,
-    "gfx942": fragments_amd.MFMA_942,
-    "gfx950": fragments_amd.MFMA_950,
-    "gfx9-4-generic": fragments_amd.MFMA_94,
-}
-_PAIRED = (("f16", 16), ("bf16", 16), ("i8", 32))  # of gfx950
-_LEVELS = {11: fragments_amd.WMMA11, 12: fragments_amd.WMMA12}
 _LLVM = {"f16": "half", "f32": "float", "i32": "i32"}
 _EIGHT = {"f8e4m3": "fp8", "f8e5m2": "bf8"}
-
-
-def products_of(arch: Arch, fast: bool = False) -> Products | None:
-    """The matrix instructions of a processor; None: it has none. fast: denormals may be zero."""
-    if fast and arch.cpu == "gfx90a":
-        return fragments_amd.MFMA_90A_FLUSHED
-    return _GFX9.get(arch.cpu) or _LEVELS.get(arch.level)
 
 
 def lowering(kernel: Kernel, arch: Arch) -> Pass:
     """How a kernel's fragments become values of lanes: by matrix instructions where the processor
     has them for all its products, else by plain code."""
-    products = products_of(arch, "approximate" in kernel.fast)
-    if products is not None and multiplies(kernel, products):
-        return AmdFragments(products)
-    return Fragments()
+    products = PRODUCTS.get(arch.processor.matrix)
+    if products is None:
+        return Fragments()
+    if "approximate" in kernel.fast:
+        products = products.flushed()
+    return AmdFragments(products) if multiplies(kernel, products) else Fragments()
 
 
 def pairing(arch: Arch) -> tuple[Pass, ...]:
     """What joins products once other passes have brought them together."""
-    return (PairProducts(_PAIRED),) if arch.cpu == "gfx950" else ()
+    products = PRODUCTS.get(arch.processor.matrix)
+    return (PairProducts(products.paired),) if products and products.paired else ()
 
 
 def emit_mma(x: Lowering, op: Op) -> None:

@@ -51,7 +51,7 @@ def write_kernel(kernel: Kernel, arch: Arch, block: Block) -> str:
         raise LoweringError(f"intrinsics outside the table: {', '.join(odd)}", None)
     f.head += f" {attributes}{_absent(f)} !reqd_work_group_size !2"
     sizes = ", ".join(f"i32 {n}" for n in kernel.workgroup)
-    notes = ("!{}", LOCAL, f"!{{{sizes}}}", _FLAG.format(arch.code_object * 100))
+    notes = ("!{}", LOCAL, f"!{{{sizes}}}", _FLAG.format(arch.processor.code_object * 100))
     named = "".join(f"!{n} = {note}\n" for n, note in enumerate(notes))
     return f"{arrays}{f.text()}\n!llvm.module.flags = !{{!3}}\n{named}"
 

@@ -13,7 +13,7 @@ def check_private(x: Lowering) -> None:
     LLVM ends its process on some of them, and makes an empty kernel where bytes of a wave do not
     fit 32 bits.
     """
-    taken, limit = 0, x.arch.private_bytes
+    taken, limit = 0, x.arch.processor.private_bytes(x.lanes)
     for op in walk(x.kernel.body):
         memory = op.result.type if op.name == "alloc" else None
         if not isinstance(memory, MemType) or memory.space is not Space.PRIVATE:

@@ -18,8 +18,6 @@ from . import code_object
 from .code_object import Function
 from .processors import Processor, parse_target
 
-GENERIC_VERSION, VERSION = 6, 5  # of code objects, for generic processors and for the others
-
 
 @dataclass(frozen=True, slots=True)
 class Label:
@@ -104,9 +102,8 @@ def _check_target(found: code_object.CodeObject, label: Label) -> Processor:
         raise _error(label, str(error)) from error
     if found.target != label.target:
         _refuse(label, f"the code object is for {found.target}, its label says {label.target}")
-    version = GENERIC_VERSION if processor.generic else VERSION
-    if found.version != version:
-        _refuse(label, f"code object version {found.version}, not {version}")
+    if found.version != processor.code_object:
+        _refuse(label, f"code object version {found.version}, not {processor.code_object}")
     return processor
 
 

@@ -11,8 +11,8 @@ one instruction takes does not matter, as it takes the same of a and of b.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 from ..core import Kernel, Op, Value
 from ..dtypes import DType, FragmentType, VectorType, element_of, f16, f32, i8, i32, u32
@@ -33,12 +33,20 @@ _SIGNS = 0x80808080  # of four bytes
 @dataclass(frozen=True)
 class Products:
     """The matrix instructions of a processor. family: as `ir.ops.amd` has it. signed: bytes are
-    signed only. rounds: products of f32 round their operands in a way that is not documented."""
+    signed only. rounds: products of f32 round their operands in a way that is not documented.
+    flushes: of kinds that take denormals for zero, which only matters where f32 does not. paired:
+    of types that an instruction of twice the depth multiplies in the same time."""
 
     family: str
     depths: Depths
     signed: bool = False
     rounds: bool = False
+    flushes: Depths = ()
+    paired: Depths = ()
+
+    def flushed(self) -> Products:
+        """Those for a kernel whose denormals may be zero."""
+        return replace(self, depths=(*self.flushes, *self.depths), flushes=())
 
     @property
     def size(self) -> int:
@@ -51,19 +59,19 @@ class Products:
         return next((k for k in (kind, *_WIDER.get(kind, ())) if k in known), None)
 
 
-WMMA11 = Products("wmma11", (("f16", 16), ("bf16", 16), ("i8", 16)))
-WMMA12 = Products("wmma12", (("f16", 16), ("bf16", 16), ("i8", 16), ("f8", 16)))
 _MFMA: Depths = (("f16", 16), ("bf16", 16), ("f32", 4), ("i8", 32))
-MFMA_908 = Products("mfma", (("f16", 16), ("bf16", 8), ("f32", 4), ("i8", 16)), signed=True)
-# gfx90a takes denormals of f16 for zero, which are not small for f16: its f32 does not.
-MFMA_90A = Products("mfma", (("bf16", 16), ("f32", 4), ("i8", 16)), signed=True)
-MFMA_90A_FLUSHED = Products("mfma", (("f16", 16), *MFMA_90A.depths), signed=True)
-MFMA_94 = Products("mfma", _MFMA, signed=True)
-# The 8-bit floats of gfx942 are others than the language's, those of gfx950 are the same.
-MFMA_942 = Products(
-    "mfma", (("f16", 16), ("bf16", 16), ("f32", 8), ("i8", 32)), signed=True, rounds=True
-)
-MFMA_950 = Products("mfma", (*_MFMA, ("f8", 32)), signed=True)
+_mfma = partial(Products, "mfma", signed=True)
+PRODUCTS = {
+    "wmma11": Products("wmma11", (("f16", 16), ("bf16", 16), ("i8", 16))),
+    "wmma12": Products("wmma12", (("f16", 16), ("bf16", 16), ("i8", 16), ("f8", 16))),
+    "mfma908": _mfma((("f16", 16), ("bf16", 8), ("f32", 4), ("i8", 16))),
+    # Denormals of f16 are not small for f16.
+    "mfma90a": _mfma((("bf16", 16), ("f32", 4), ("i8", 16)), flushes=(("f16", 16),)),
+    "mfma94": _mfma(_MFMA),
+    # The 8-bit floats of gfx942 are others than the language's, those of gfx950 are the same.
+    "mfma942": _mfma((("f16", 16), ("bf16", 16), ("f32", 8), ("i8", 32)), rounds=True),
+    "mfma950": _mfma((*_MFMA, ("f8", 32)), paired=(("f16", 16), ("bf16", 16), ("i8", 32))),
+}
 
 
 def multiplies(kernel: Kernel, products: Products) -> bool:

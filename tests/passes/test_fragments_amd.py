@@ -12,17 +12,17 @@ from gristmill.backends.cpu.emit import support
 from gristmill.ir.core import walk
 from gristmill.ir.dtypes import FragmentType
 from gristmill.ir.interp import run
-from gristmill.ir.passes import as_held, fragments_amd, standard
+from gristmill.ir.passes import as_held, standard
 from gristmill.ir.passes import run as apply
 from gristmill.ir.passes.effects import op_names, value_types
-from gristmill.ir.passes.fragments_amd import AmdFragments, Products, multiplies
+from gristmill.ir.passes.fragments_amd import PRODUCTS, AmdFragments, Products, multiplies
 from gristmill.ir.passes.fragments_pairs import PairProducts
 from gristmill.ir.text import parse_kernel
 from gristmill.ir.verify import verify
 from pass_check import check_valid
 
-PRODUCTS = {n.lower(): v for n, v in vars(fragments_amd).items() if isinstance(v, Products)}
-every = pytest.mark.parametrize("products", PRODUCTS.values(), ids=PRODUCTS)
+EVERY = {**PRODUCTS, "mfma90a_flushed": PRODUCTS["mfma90a"].flushed()}
+every = pytest.mark.parametrize("products", EVERY.values(), ids=EVERY)
 
 
 def products_of(rng: np.random.Generator, size: int) -> Iterator[Product]:
@@ -83,8 +83,8 @@ def test_products_that_follow_each_other_are_one(
 ) -> None:
     case = make_product(rng, kinds, ("row", "column"), 64, True)
     steps = (
-        *standard(support(), fragments=AmdFragments(fragments_amd.MFMA_950)),
-        PairProducts((("f16", 16), ("bf16", 16), ("i8", 32))),
+        *standard(support(), fragments=AmdFragments(PRODUCTS["mfma950"])),
+        PairProducts(PRODUCTS["mfma950"].paired),
     )
     lowered = as_held(apply(case.kernel, steps))
     verify(lowered)
