@@ -178,16 +178,12 @@ def scan(x: Lowering, kind: str, inclusive: bool, part: str, t: Ty) -> str:
     for step in (1, 2, 4, 8):
         other = _shift_in(x, part, t, _SHIFT + step, neutral)
         part = x.arith.op(kind, t, [other, part], t.dtype)
-    own = lane(x)
-    row = f.value(f"lshr i32 {own}, 4")
-    before = total = None
-    for n in range(1, x.lanes // ROW):
-        last = _of_lane(x, part, t, n * ROW - 1)
-        total = last if total is None else x.arith.op(kind, t, [total, last], t.dtype)
-        here = f.value(f"icmp {'eq' if before is not None else 'uge'} i32 {row}, {n}")
-        earlier = before if before is not None else t.const(neutral)
-        before = f.value(f"select i1 {here}, {t.text} {total}, {t.text} {earlier}")
-    assert before is not None
+    own, before, total = lane(x), t.const(neutral), ""
+    for row in range(ROW, x.lanes, ROW):
+        last = _of_lane(x, part, t, row - 1)
+        total = x.arith.op(kind, t, [total, last], t.dtype) if total else last
+        here = f.value(f"icmp uge i32 {own}, {row}")
+        before = f.value(f"select i1 {here}, {t.text} {total}, {t.text} {before}")
     part = x.arith.op(kind, t, [before, part], t.dtype)
     if inclusive:
         return part
