@@ -28,6 +28,8 @@ from typing import Any
 from ..ir import extensions
 from ..ir.core import Kernel, Loc
 from ..ir.garbage import uncollected
+from ..ir.limits import MAX_ARTIFACT
+from ..ir.recursion import deep
 from ..ir.targets import Target
 from ..ir.text import parse_kernel
 from ..ir.verify import VerifyError, check_limits
@@ -43,7 +45,11 @@ class CompileError(Exception):
         self.kernel, self.target, self.message, self.loc = kernel, target, message, loc
 
     def __reduce__(self) -> tuple[Any, ...]:  # crosses process borders
-        return CompileError, (self.kernel, self.target, self.message, self.loc)
+        return type(self), (self.kernel, self.target, self.message, self.loc)
+
+
+class CompileLimitError(CompileError):
+    """A kernel that asks for more than the compiler takes on: time, memory, size, nesting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,13 @@ def compile_kernel(
 
     Raises ParseError (bad IR text), UnknownTargetError, CompileError.
     """
-    kernel = parse_kernel(text, file)
+    with deep():
+        return _compile(parse_kernel(text, file), target, options, key, file)
+
+
+def _compile(
+    kernel: Kernel, target: str, options: Options, key: str, file: str
+) -> tuple[bytes, Manifest]:
     parsed = Target.parse(target)
     module = backend(parsed.backend)
     try:
@@ -99,7 +111,13 @@ def compile_kernel(
         if error.loc is not None:
             raise
         # What concerns the kernel as a whole stands at its first line.
-        raise CompileError(kernel.name, target, error.message, Loc(file, 1, 1)) from error
+        raise type(error)(kernel.name, target, error.message, Loc(file, 1, 1)) from error
+    except RecursionError as error:
+        message = "statements nest too deeply for the compiler"
+        raise CompileLimitError(kernel.name, target, message, Loc(file, 1, 1)) from error
+    if len(emitted.blob) > MAX_ARTIFACT:
+        message = f"an artifact of {len(emitted.blob)} bytes exceeds {MAX_ARTIFACT}; unroll less"
+        raise CompileLimitError(kernel.name, target, message, Loc(file, 1, 1))
     return emitted.blob, _manifest(kernel, target, options, emitted, key)
 
 

@@ -1,7 +1,8 @@
 """Compile jobs in worker processes, so that a crash of the compiler is an error of one kernel.
 
     with Pool(jobs=2) as pool:
-        blob, manifest = pool.run("gristmill.backends.compile:compile_kernel", text, target)
+        compile = "gristmill.backends.compile:compile_kernel"
+        blob, manifest = pool.run(compile, text, target, subject=("saxpy f32", target))
 
 `run` may be called from any number of threads; at most `jobs` calls are at work, the others wait.
 Arguments and results travel by value. A worker is a fresh Python process (never a fork of the
@@ -25,7 +26,8 @@ import time
 import weakref
 from typing import IO, Any
 
-from .compile import CompileError
+from .compile import CompileError, CompileLimitError
+from .limits import DEADLINE, MEMORY
 
 _LENGTH = struct.Struct("<Q")
 _JOBS_PER_WORKER = 1000
@@ -39,7 +41,7 @@ class Pool:
     space of one worker; a compiler that wants more ends, and its kernel gets the error.
     """
 
-    def __init__(self, jobs: int, timeout: float = 300.0, memory: int = 8 << 30) -> None:
+    def __init__(self, jobs: int, timeout: float = DEADLINE, memory: int = MEMORY) -> None:
         if jobs < 1:
             raise ValueError(f"a pool has at least one worker, not {jobs}")
         self._timeout, self._memory = timeout, memory
@@ -57,29 +59,42 @@ class Pool:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def run(self, function: str, *args: Any, timeout: float | None = None) -> Any:
+    def run(
+        self,
+        function: str,
+        *args: Any,
+        timeout: float | None = None,
+        subject: tuple[str, str] | None = None,
+    ) -> Any:
         """`function` ("package.module:name") applied to `args` in a worker.
 
-        Raises what the function raises; CompileError where the worker ended, hung or could not
-        start, with the name of the kernel that was being compiled.
+        subject: the kernel and the target that it is about, for its errors.
+        Raises what the function raises; CompileError where the worker ended or could not start,
+        CompileLimitError where the job took more than its time or memory.
         """
+        subject = subject or (function, "worker")
         with self._slots:
             try:
                 worker = self._take()
             except _WorkerEndedError as ended:
-                raise CompileError(*_subject(function, args), str(ended)) from ended.__cause__
+                raise CompileError(*subject, str(ended)) from ended.__cause__
             finished = False
             try:
                 ok, value = worker.call(
                     (function, args), self._timeout if timeout is None else timeout
                 )
                 finished = True
+            except _DeadlineError as late:
+                raise CompileLimitError(*subject, f"{late}; {_LONGER}") from None
             except _WorkerEndedError as ended:
-                raise CompileError(*_subject(function, args), str(ended)) from None
+                raise CompileError(*subject, str(ended)) from None
             finally:
                 self._give_back(worker, finished)
         if ok:
             return value
+        if isinstance(value, MemoryError):
+            message = f"the compiler needs over {self._memory / (1 << 30):.3g} GiB; {_SMALLER}"
+            raise CompileLimitError(*subject, message) from value
         raise value
 
     def close(self) -> None:
@@ -119,8 +134,16 @@ class Pool:
         worker.end()
 
 
+_SMALLER = "unroll less, or hold fewer values at once"
+_LONGER = f"{_SMALLER}, or give it more time (scons deadline=SECONDS)"
+
+
 class _WorkerEndedError(Exception):
     """The worker process is of no more use."""
+
+
+class _DeadlineError(_WorkerEndedError):
+    """The job took too long."""
 
 
 class _Worker:
@@ -183,7 +206,7 @@ class _Worker:
         poll.register(descriptor, event)
         left = deadline - time.monotonic()
         if left <= 0 or not poll.poll(left * 1000):
-            raise _WorkerEndedError(f"the compiler process did not finish within {timeout:g} s")
+            raise _DeadlineError(f"the compiler process did not finish within {timeout:g} s")
 
     def _read(self, size: int, deadline: float, timeout: float) -> bytes:
         source = self._stream(self._process.stdout).fileno()
@@ -230,14 +253,3 @@ def receive(stream: IO[bytes]) -> bytes | None:
 def _kill_all(workers: set[_Worker]) -> None:
     for worker in list(workers):
         worker.kill()
-
-
-def _subject(function: str, args: tuple[Any, ...]) -> tuple[str, str]:
-    """Kernel and target that a job is about, for its error."""
-    if (
-        len(args) >= 2
-        and all(isinstance(a, str) for a in args[:2])
-        and args[0].startswith("kernel ")
-    ):
-        return " ".join(args[0].split("\n", 1)[0].split()[1:]), args[1]
-    return function, "worker"

@@ -67,7 +67,7 @@ def source_error(error: CompileError, locs: bytes) -> CompileError:
     place = json.loads(locs).get(str(error.loc.line)) if error.loc else None
     if place is None or error.loc is None or error.loc.file != "<kernel IR>":
         return error
-    return CompileError(error.kernel, error.target, error.message, Loc(*place))
+    return type(error)(error.kernel, error.target, error.message, Loc(*place))
 
 
 def site_lines(text: str, options: Mapping[str, Any]) -> list[int]:

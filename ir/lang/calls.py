@@ -15,7 +15,7 @@ from ..dtypes import DType, FragmentType, VectorType, bool_
 from . import elementwise, fragments, intrinsics, literals, memory
 from .conversions import construct
 from .decorator import DeviceFunction
-from .foreign import FOREIGN, TYPES
+from .foreign import FOREIGN, TYPES, evaluate
 from .inline import inline
 from .surface import TABLE, Intrinsic
 from .values import Entry, Memory, Registers, WeakSelect, describe
@@ -107,13 +107,18 @@ def _len(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]) 
 
 def _int(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]) -> Entry:
     if len(args) == 1 and not kwargs and isinstance(args[0], int | float):
-        return int(args[0])
+        return evaluate(t, node, "int", (args[0],))
     t.fail(node, "int() of a run-time value: name the type, as in i32(...)")
 
 
 def _float(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]) -> Entry:
-    if len(args) == 1 and not kwargs and isinstance(args[0], int | float | str):
-        return float(args[0])
+    if len(args) == 1 and not kwargs and isinstance(args[0], int | float):
+        return evaluate(t, node, "float", (args[0],))
+    if len(args) == 1 and not kwargs and isinstance(args[0], str):
+        try:
+            return float(args[0])
+        except ValueError as error:
+            t.fail(node, f"cannot compute this constant: {error}")
     t.fail(node, "float() of a run-time value: name the type, as in f32(...)")
 
 

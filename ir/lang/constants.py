@@ -17,6 +17,7 @@ from functools import cache
 _DIGITS = 60
 _GREAT = 800.0  # exponents of e beyond which every result is 0 or overflows
 _SMALL_POWER = 64
+STEPS = 100  # statements that take as long to trace as a function to compute
 
 
 def _exact(x: float, digits: int = _DIGITS) -> Context:

@@ -9,6 +9,8 @@ from typing import Any
 
 from ..core import Loc
 
+_WIDEST = 200  # characters of a source line that are shown
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -64,9 +66,13 @@ def _render(loc: Loc, kind: str, message: str, text: str, width: int) -> str:
     head = f"{loc}: {kind}: {message}"
     if not text.strip():
         return head
+    column = loc.column
+    if len(text) > _WIDEST:
+        cut = max(0, column - 1 - _WIDEST // 2)
+        text, column = text[cut : cut + _WIDEST], column - cut
     # Tabs are kept in the padding, so that the caret stands under its column in any terminal.
-    pad = "".join("\t" if c == "\t" else " " for c in text[: loc.column - 1])
-    width = max(1, min(width, len(text) - loc.column + 1))
+    pad = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
+    width = max(1, min(width, len(text) - column + 1))
     return f"{head}\n    {text}\n    {pad}{'^' * width}"
 
 

@@ -14,7 +14,7 @@ from .foreign import evaluate
 from .functions import COMPOSED, ELEMENTWISE
 from .inline import library
 from .operators import binary
-from .values import Entry, WeakSelect, is_number
+from .values import Entry, WeakSelect, describe, is_number
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -74,6 +74,9 @@ def fold(name: str) -> Callable[..., Entry]:
         result = args[0]
         for entry in args[1:]:
             if not any(isinstance(e, Value | WeakSelect) for e in (result, entry)):
+                for e in (result, entry):
+                    if not isinstance(e, int | float):
+                        t.fail(node, f"{name} takes numbers, found {describe(e)}")
                 result = (min if name == "min" else max)(result, entry)
                 continue
             (a, b), _ = literals.common(t, node, [result, entry], name)
@@ -110,7 +113,7 @@ def _round(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]
     if kwargs or not args or len(args) > 2 or (len(args) == 2 and args[1] not in (0, None)):
         t.fail(node, "round takes one value in a kernel; scale it to round to digits")
     if not isinstance(args[0], Value | WeakSelect):
-        return round(args[0])
+        return evaluate(t, node, "round", (args[0],))
     value = literals.value(t, node, args[0])
     return value if element_of(value.type).is_int else t.emit(node, "rint", value)
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core import Value
 from ..dtypes import DType, FragmentType, VectorType, element_of
+from ..limits import MAX_ITEMS
 from ..ops import ROWS, Effect
 from . import literals, memory
+from .budget import bounded
 from .calls import call
 from .diagnostics import suggest
 from .join import FLATTEN, branch, finish, trace_arm
@@ -28,7 +30,7 @@ VALUE = "<value>"  # the slot in which the arms of an expression leave their res
 def _constant(t: Tracer, node: ast.Constant) -> Entry:
     if isinstance(node.value, (bytes, complex)) or node.value is Ellipsis:
         t.fail(node, f"a {type(node.value).__name__} literal is not supported in a kernel")
-    return node.value
+    return bounded(t, node, node.value)
 
 
 def _name(t: Tracer, node: ast.Name) -> Entry:
@@ -46,7 +48,9 @@ def _tuple(t: Tracer, node: ast.Tuple) -> Entry:
             found += entry
         else:
             found.append(t.expression(part))
-    return tuple(found)
+        if len(found) > MAX_ITEMS:
+            break
+    return bounded(t, node, tuple(found))
 
 
 def _binary(t: Tracer, node: ast.BinOp) -> Entry:

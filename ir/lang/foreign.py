@@ -12,6 +12,7 @@ import numpy as np
 from ..dtypes import DTYPES, DType
 from ..ops import ROWS
 from . import constants
+from .budget import bounded, spend
 from .surface import fragment, vec
 from .values import Entry, describe
 
@@ -84,11 +85,12 @@ def evaluate(t: Tracer, node: ast.AST, name: str, args: tuple[Entry, ...]) -> En
         if not isinstance(entry, int | float):
             t.fail(node, f"{name} takes values, found {describe(entry)}")
     special: dict[str, Any] = {
-        "abs": abs, "neg": lambda a: -a, "not": lambda a: ~a, "not_logical": lambda a: not a,
+        "int": int, "float": float, "abs": abs, "neg": lambda a: -a, "not": lambda a: ~a,
+        "not_logical": lambda a: not a,
         "rsqrt": lambda a: 1 / math.sqrt(a), "sign": lambda a: (a > 0) - (a < 0),
         "rint": lambda a: float(round(a)), "floor": lambda a: float(math.floor(a)),
         "ceil": lambda a: float(math.ceil(a)), "trunc": lambda a: float(math.trunc(a)),
-        "round_half_even": round, "square": lambda a: a * a,
+        "round": round, "round_half_even": round, "square": lambda a: a * a,
         "reciprocal": lambda a: 1 / a, "frexp": math.frexp, "modf": math.modf,
         "signbit": lambda a: math.copysign(1, a) < 0, "popcount": lambda a: int(a).bit_count(),
         "fdim": lambda a, b: max(a - b, 0.0),
@@ -98,7 +100,8 @@ def evaluate(t: Tracer, node: ast.AST, name: str, args: tuple[Entry, ...]) -> En
         function = getattr(math, name, None)
     if function is None:
         t.fail(node, f"{name} of constants: give one a type, as in f32(...) or u32(...)")
+    spend(t, node, constants.STEPS)
     try:
-        return function(*args)
+        return bounded(t, node, function(*args))
     except (ArithmeticError, TypeError, ValueError) as error:
         t.fail(node, f"cannot compute this constant: {name}: {error}")

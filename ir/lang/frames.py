@@ -12,8 +12,6 @@ from .liveness import Liveness, Names
 from .source import Source
 from .values import Entry, Slot
 
-MAX_INLINE = 60  # device functions within one another
-
 Edge = tuple[str, ast.AST, dict[Slot, Entry]]  # break or continue, where, with what state
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from ..abi import evaluate
 from ..core import Attr, Value
+from ..limits import MAX_INVOCATIONS
+from .budget import bounded
 from .surface import TABLE
 from .values import Entry, Memory, describe
 
 if TYPE_CHECKING:
     from .tracer import Tracer
 
-MAX_INVOCATIONS = 1024 * 1024
 _OPS: dict[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Sub: "sub",
@@ -51,7 +52,8 @@ def grid_size(t: Tracer, node: ast.expr) -> tuple[Attr, Attr, Attr]:
 
 def _expression(t: Tracer, node: ast.expr) -> Attr:
     if isinstance(node, ast.BinOp) and type(node.op) in _OPS:
-        return _combine(_OPS[type(node.op)], _expression(t, node.left), _expression(t, node.right))
+        a, b = _expression(t, node.left), _expression(t, node.right)
+        return _combine(t, node, _OPS[type(node.op)], a, b)
     if isinstance(node, ast.Call):
         return _call(t, node)
     if isinstance(node, ast.IfExp):
@@ -83,13 +85,14 @@ def _call(t: Tracer, node: ast.Call) -> Attr:
         )
     result = _expression(t, node.args[0])
     for part in node.args[1:]:
-        result = _combine(name, result, _expression(t, part))
+        result = _combine(t, node, name, result, _expression(t, part))
     return result
 
 
-def _combine(name: str, a: Attr, b: Attr) -> Attr:
+def _combine(t: Tracer, node: ast.expr, name: str, a: Attr, b: Attr) -> Attr:
     if isinstance(a, int) and isinstance(b, int) and not (b == 0 and "div" in name):
-        return evaluate((name, a, b), {}, {})
+        found: int = bounded(t, node, evaluate((name, a, b), {}, {}))
+        return found
     return (name, a, b)
 
 

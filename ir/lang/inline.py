@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..limits import MAX_INLINE
 from . import literals
 from .exits import DONE, RETURN
-from .frames import MAX_INLINE, Frame
+from .frames import Frame
 from .values import Conflict, Entry, Undefined
 
 if TYPE_CHECKING:

@@ -62,6 +62,7 @@ class Liveness:
         self.assigned: dict[int, Names] = {}
         self.indexed: dict[int, Names] = {}
         self.returning: set[int] = set()
+        self._behind: dict[int, Names] = {}  # names live behind a loop, when it was looked at
         self._block(function.body, NONE, NONE, NONE)
 
     def _block(self, body: Sequence[ast.stmt], out: Names, brk: Names, cont: Names) -> Names:
@@ -101,7 +102,11 @@ class Liveness:
         return self._block(case.body, out, brk, cont) | loaded(case.guard, case.pattern)
 
     def _loop(self, node: ast.While | ast.For, out: Names, test: Names, target: Names) -> Names:
-        head = out | test
+        # A loop within others is looked at for each of their turns, mostly with the same outcome.
+        if self._behind.get(id(node)) == out:
+            return self.head[id(node)]
+        self._behind[id(node)] = out
+        head = self.head.get(id(node), NONE) | out | test
         while True:
             body = self._block(node.body, head, out, head) - target
             if body <= head:

@@ -7,18 +7,18 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..core import Value, const_value
+from ..core import Op, Value, const_value
 from ..dtypes import DType, FragmentType, MemType, Space, VectorType, element_of
+from ..limits import MAX_ARRAYS, MAX_PRIVATE, MAX_REGISTERS, MAX_SHARED
 from . import literals
+from .budget import spend
 from .values import Entry, Memory, Registers, Slot, SlotRef, WeakSelect, describe
 
 if TYPE_CHECKING:
     from .tracer import Tracer
 
-MAX_SHARED = 1 << 20  # bytes of workgroup memory: more than any device has
-MAX_PRIVATE = 1 << 16  # bytes of one private array
-MAX_REGISTERS = 4096  # cells of one register array
 _NEAR = 64  # ops among which the making of a row number is looked for
+MAX_DIMENSIONS = 8
 CHUNK, ROWS = 16, 8  # bytes that a swizzled row moves together; rows of different order
 
 
@@ -32,6 +32,11 @@ def element(t: Tracer, node: ast.AST, base: Entry, index: Entry) -> Entry:
         return t.emit(node, "extract", base, lane=lane(t, node, base.type, index))
     if isinstance(base, tuple):
         if isinstance(index, slice):
+            for part in (index.start, index.stop, index.step):
+                if part is not None:
+                    t.static_int(node, part, "a bound of a slice")
+            if index.step == 0:
+                t.fail(node, "the step of a slice is 0")
             return base[index]
         number = t.static_int(node, index, "the index of a tuple")
         if not -len(base) <= number < len(base):
@@ -228,6 +233,8 @@ def shape_of(t: Tracer, node: ast.AST, entry: Entry) -> tuple[int, ...]:
     """A constant shape: an int or a tuple of ints, all positive."""
     parts = entry if isinstance(entry, tuple) else (entry,)
     sizes = tuple(t.static_int(node, p, "the size of an array") for p in parts)
+    if len(sizes) > MAX_DIMENSIONS:
+        t.fail(node, f"an array has 1 to {MAX_DIMENSIONS} dimensions, found {len(sizes)}")
     if not sizes or min(sizes) <= 0:
         t.fail(node, f"an array has a positive size, found {entry}")
     return sizes
@@ -241,20 +248,40 @@ def make_array(t: Tracer, node: ast.AST, space: Space, element_: Entry, shape: E
     count = math.prod(sizes)
     size = count * element_.bytes
     limit = MAX_SHARED if space is Space.WORKGROUP else MAX_PRIVATE
-    t.shared_bytes += size if space is Space.WORKGROUP else 0
-    if max(size, t.shared_bytes if space is Space.WORKGROUP else 0) > limit:
-        total = f" ({t.shared_bytes} with the others)" if space is Space.WORKGROUP else ""
+    total = size + sum(_bytes(op) for op in t.allocs if _space(op) is space)
+    if total > limit:
+        others = f" ({total} with the others)" if total > size else ""
         t.fail(
             node,
-            f"a {space.value} array of {size} bytes{total} exceeds {limit} bytes, "
+            f"a {space.value} array of {_count(size)} bytes{others} exceeds {limit} bytes, "
             "which no target offers",
         )
+    if len(t.allocs) >= MAX_ARRAYS:
+        t.fail(node, f"over {MAX_ARRAYS} arrays in one kernel; share one, and index it")
     with t.reopened(t.allocs):
         made = t.op(node, "alloc", (), {"name": ""}, (MemType(space, element_, count),)).result
     memory = Memory(made, sizes, "")
     if space is Space.PRIVATE and (t.loop_depth or t.region_depth):
         _clear(t, node, memory, count)
     return memory
+
+
+def _count(number: int) -> str:
+    """A size for a message; Python does not write out ints of thousands of digits."""
+    return str(number) if number < 1 << 64 else "over 2**64"
+
+
+def _bytes(op: Op) -> int:
+    """Bytes of the array that an op declares."""
+    memory = op.result.type
+    return (
+        memory.count * memory.element.bytes if isinstance(memory, MemType) and memory.count else 0
+    )
+
+
+def _space(op: Op) -> Space | None:
+    memory = op.result.type
+    return memory.space if isinstance(memory, MemType) else None
 
 
 def make_workgroup_array(
@@ -312,7 +339,9 @@ def make_registers(t: Tracer, node: ast.AST, type_: Entry, shape: Entry, init: E
         )
     sizes = shape_of(t, node, shape)
     if math.prod(sizes) > MAX_REGISTERS:
-        t.fail(node, f"a register array of {math.prod(sizes)} cells exceeds {MAX_REGISTERS}")
+        cells = _count(math.prod(sizes))
+        t.fail(node, f"a register array of {cells} cells exceeds {MAX_REGISTERS}")
+    spend(t, node, math.prod(sizes))
     if init == 0 and isinstance(init, int) and element_of(type_).is_bool:
         init = False
     value = literals.typed(t, node, init, type_, "a register cell")

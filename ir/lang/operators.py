@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import Value
 from ..dtypes import DType, FragmentType, VectorType, element_of
+from ..limits import MAX_BITS, MAX_ITEMS
 from . import constants, literals
-from .values import Entry, WeakSelect, describe
+from .budget import bounded, spend
+from .values import Entry, WeakSelect, describe, equal
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -76,7 +78,6 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "ge": operator.ge,
 }
 _RUNTIME = (Value, WeakSelect)
-MAX_BITS = 4096  # of an int computed while tracing
 
 
 def binary(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
@@ -108,25 +109,32 @@ def binary(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
 _PLAIN = (int, float, str, tuple)
 
 
-def _bits_of_power(a: Entry, b: Entry) -> int:
-    whole = isinstance(a, int) and isinstance(b, int) and b > 0
-    return a.bit_length() * b if whole else 0
+def _too_great(name: str, a: Entry, b: Entry) -> bool:
+    """Whether a constant is certainly greater than a trace takes; found without computing it."""
+    if isinstance(a, int) and isinstance(b, int):
+        if name == "pow":
+            return b > 0 and abs(a) > 1 and (abs(a).bit_length() - 1) * b > MAX_BITS
+        return name == "shl" and a != 0 and b > MAX_BITS
+    if name != "mul" or not (isinstance(a, int) or isinstance(b, int)):
+        return False
+    sequence, times = (b, a) if isinstance(a, int) else (a, b)
+    return isinstance(sequence, str | tuple) and len(sequence) * times > MAX_ITEMS
 
 
 def _constant(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     if name in ("eq", "ne"):
-        return (a == b) is (name == "eq")
+        return equal(a, b) is (name == "eq")
     if not isinstance(a, _PLAIN) or not isinstance(b, _PLAIN):
         found = f"{describe(a)} and {describe(b)}"
         t.fail(node, f"{SYMBOLS[name]!r} takes values or constants, found {found}")
-    if name == "pow" and _bits_of_power(a, b) > MAX_BITS:
+    if isinstance(a, str) and name == "mod":
+        t.fail(node, "'%' of a string is not supported in a kernel")
+    if _too_great(name, a, b):
         t.fail(node, "the constant is too great")
-    if name == "shl" and isinstance(b, int) and b > MAX_BITS:
-        t.fail(node, "the constant is too great")
-    if isinstance(a, str | tuple) and name == "mul" and isinstance(b, int) and b > MAX_BITS:
-        t.fail(node, "the constant is too great")
+    if name == "pow" and (isinstance(a, float) or isinstance(b, float)):
+        spend(t, node, constants.STEPS)
     try:
-        return PYTHON[name](a, b)
+        return bounded(t, node, PYTHON[name](a, b))
     except (ArithmeticError, TypeError, ValueError) as error:
         t.fail(node, f"cannot compute this constant: {error}")
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..core import Value, const_value
 from ..dtypes import DType, bool_, unsigned
+from ..limits import MAX_STEPS
 from . import literals
 from .assign import assign_to
 from .exits import BREAK, NEXT, edge, leaving
@@ -38,14 +40,17 @@ def for_statement(t: Tracer, node: ast.For) -> None:
         bounds = [t.static_int(call, e, "a bound of static_range") for e in _bounds(t, call)]
         if bounds[2] == 0:
             t.fail(call, "the step of static_range is 0")
-        unroll(t, node, list(builtins.range(*bounds)))
+        items = builtins.range(*bounds)
+        if items[MAX_STEPS:]:
+            t.fail(call, f"static_range unrolls into over {MAX_STEPS} iterations; use range")
+        unroll(t, node, items)
     else:
         entry = t.expression(call)
         if not isinstance(entry, tuple):
             t.fail(
                 call, f"a for loop runs over range, static_range or a tuple, not {describe(entry)}"
             )
-        unroll(t, node, list(entry))
+        unroll(t, node, entry)
 
 
 def _bounds(t: Tracer, call: Any) -> list[Entry]:
@@ -62,7 +67,7 @@ def _bounds(t: Tracer, call: Any) -> list[Entry]:
     return found if len(found) == 3 else [*found, 1]
 
 
-def unroll(t: Tracer, node: ast.For, items: list[Entry]) -> None:
+def unroll(t: Tracer, node: ast.For, items: Sequence[Entry]) -> None:
     """Trace the body once per item."""
     live = t.frame.live
     behind = live.after[id(node)] | live.head[id(node)]
@@ -77,7 +82,7 @@ def unroll(t: Tracer, node: ast.For, items: list[Entry]) -> None:
     t.state.pop((number, NEXT), None)
 
 
-def _iterations(t: Tracer, node: ast.For, items: list[Entry], number: int) -> None:
+def _iterations(t: Tracer, node: ast.For, items: Sequence[Entry], number: int) -> None:
     from .statements import guard
 
     for n, item in enumerate(items):

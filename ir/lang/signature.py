@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import Attr, Param, Value
 from ..dtypes import DTYPES, Access, DType, MemType, Space, VectorType
+from ..limits import MAX_PARAMS
+from .budget import measure
 from .decorator import DeviceFunction, KernelFunction, _refuse
 from .diagnostics import suggest
 from .scope import constant
@@ -98,6 +100,9 @@ def bind_constexprs(kernel: KernelFunction, given: dict[str, Any]) -> dict[str, 
                 f"constexpr {name!r} of kernel {kernel.name} has no "
                 "value: the specialization must give one",
             )
+        _, excess = measure(constant(value))
+        if excess is not None:
+            _refuse(kernel.source, nodes[name], f"constexpr {name!r}: {excess}")
         entry = _coerce(kernel, kind, constant(value))
         if entry is EMPTY:
             _refuse(
@@ -128,7 +133,10 @@ def _coerce(kernel: KernelFunction, kind: str, value: Any) -> Any:
     if isinstance(value, bool):
         return EMPTY
     if kind == "float":
-        return float(value) if isinstance(value, int | float) else EMPTY
+        try:
+            return float(value) if isinstance(value, int | float) else EMPTY
+        except OverflowError:
+            return EMPTY
     return _only(value, {"int": int, "str": str, "tuple": tuple}[kind])
 
 
@@ -160,6 +168,8 @@ def read_params(t: Tracer, kernel: KernelFunction) -> list[tuple[Param, Value]]:
             )
         kind = t.static(argument.annotation, f"the type of parameter {argument.arg!r}")
         found += _param(t, argument, kind)
+        if len(found) > MAX_PARAMS:
+            t.fail(argument, f"over {MAX_PARAMS} parameters, each buffer of a tuple counted")
     return found
 
 

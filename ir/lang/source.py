@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import Loc
+from ..limits import MAX_NAME
 from .liveness import Liveness, Names, stored
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -41,6 +42,13 @@ class Source:
         arguments = self.node.args
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         return stored(self.node) | {a.arg for a in named}
+
+    @functools.cached_property
+    def long_name(self) -> str | None:
+        """A name of the function that is longer than names may be; it may get into every line of
+        the IR."""
+        names = (self.node.name, *self.locals)
+        return next((name for name in names if len(name.encode()) > MAX_NAME), None)
 
     def loc(self, node: ast.AST) -> Loc:
         """Where a node begins; the function itself for nodes without a place."""

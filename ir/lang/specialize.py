@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..core import Kernel, Loc, Region
 from ..dtypes import DType, i32
 from ..garbage import uncollected
+from ..limits import MAX_NAME, MAX_OPS
+from ..recursion import deep
 from ..verify import VerifyError, verify
 from .decorator import KernelFunction, _refuse, fast_flags
 from .diagnostics import Diagnostic, Note
@@ -20,9 +19,7 @@ from .grid import grid_size, workgroup_size
 from .share import share
 from .signature import attribute, bind_constexprs, read_params
 from .source import Source
-from .tracer import MAX_OPS, Tracer
-
-RECURSION = 12_000  # Python frames: MAX_DEPTH statements of MAX_DEPTH expressions never need more
+from .tracer import Tracer
 
 
 @uncollected()
@@ -33,15 +30,20 @@ def specialize(function: KernelFunction, specialization: str, given: dict[str, A
         _refuse(
             function.source,
             node,
-            f"{specialization!r} does not name a specialization (letters, digits, _ . + -)",
+            f"{specialization!r:.60} does not name a specialization (letters, digits, _ . + -)",
         )
+    if len(specialization.encode()) > MAX_NAME:
+        _refuse(function.source, node, f"a specialization's name of over {MAX_NAME} bytes")
     constexprs = bind_constexprs(function, given)
-    with _recursion(function):
-        kernel, sources = _trace(function, specialization, constexprs)
-    try:
-        verify(kernel)
-    except VerifyError as error:
-        raise _diagnostic(function, error, sources) from error
+    with deep():
+        try:
+            kernel, sources = _trace(function, specialization, constexprs)
+        except RecursionError:
+            _refuse(function.source, node, "the kernel nests too deeply")
+        try:
+            verify(kernel)
+        except VerifyError as error:
+            raise _diagnostic(function, error, sources) from error
     return kernel
 
 
@@ -105,19 +107,6 @@ def _subgroup(function: KernelFunction, constexprs: dict[str, Any]) -> int | Non
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-@contextmanager
-def _recursion(function: KernelFunction) -> Iterator[None]:
-    """Room for deep kernels; beyond it a refusal, not a RecursionError."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, RECURSION))
-    try:
-        yield
-    except RecursionError:
-        _refuse(function.source, function.source.node, "the kernel nests too deeply")
-    finally:
-        sys.setrecursionlimit(before)
 
 
 def _diagnostic(

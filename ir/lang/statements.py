@@ -11,6 +11,7 @@ from ..core import Attr, Value
 from ..dtypes import bool_
 from . import literals
 from .assign import assign_to, augmented
+from .budget import spend
 from .exits import edge, leave_function, leave_loop, leaving, pending, real_loop
 from .join import branch
 from .matching import match
@@ -27,6 +28,8 @@ _STAYING = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Assert, ast.
 
 def block(t: Tracer, body: list[ast.stmt]) -> None:
     """Trace statements in order; what follows an early exit is guarded by its flag."""
+    if body:
+        spend(t, body[0], len(body))
     if body and (flag := pending(t)) is not None:  # set in the arm that `body` was moved into
         guard(t, body[0], flag, partial(block, t, body))
         return

@@ -17,8 +17,10 @@ from typing import Any, NoReturn
 from ..builder import Builder
 from ..core import Attr, Loc, Op, Param, Value
 from ..dtypes import DType, MemType, Type, VectorType, i32
+from ..limits import MAX_DEPTH, MAX_EXPRESSION, MAX_NAME, MAX_OPS, MAX_STEPS, MAX_WORK
 from ..ops import OpTypeError
 from . import literals
+from .budget import bounded, spend
 from .diagnostics import Diagnostic, Note, suggest
 from .expressions import EXPRESSIONS, LEAVES, unsupported
 from .frames import Frame
@@ -37,9 +39,6 @@ from .values import (
     leaves,
 )
 
-MAX_OPS = 100_000  # ops of one kernel
-MAX_WORK = 500_000  # ops traced in all, with those traced twice to learn types
-MAX_DEPTH = 100  # regions, and expressions, within one another
 _NOTHING: Any = object()
 # What a name stands for without more ado.
 _AS_THEY_ARE = frozenset({Value, Memory, Registers, int, float, DType, VectorType, tuple})
@@ -104,7 +103,6 @@ class Tracer:
         self.frame: Frame  # the last of them
         self.params: list[tuple[Param, Value]] = []  # of the kernel
         self.allocs: list[Op] = []
-        self.shared_bytes = 0
         self.sites: dict[tuple[Loc | None, str], int] = {}
         self.weak: set[int] = set()
         self.probing = 0
@@ -113,6 +111,7 @@ class Tracer:
         self.numbers = 0
         self.work = 0  # ops traced
         self.kept = 0  # of them, those of the kernel
+        self.steps = 0  # statements and expressions traced, and what else takes time
         self.expression_depth = 0
         self.region_depth = 0
         self.sources: dict[str, Source] = {}  # of the functions traced, by file
@@ -126,6 +125,9 @@ class Tracer:
         self.frames.append(frame)
         self.frame = frame
         self.sources.setdefault(frame.source.file, frame.source)
+        if long := frame.source.long_name:
+            message = f"a name of over {MAX_NAME} bytes, which begins with {long[:20]!r}"
+            self.fail(frame.source.node, message)
 
     def leave(self) -> None:
         """End the activation that was entered last."""
@@ -219,6 +221,7 @@ class Tracer:
         self.region_depth += 1
         if self.region_depth > MAX_DEPTH:
             self.fail(node, f"statements nest deeper than {MAX_DEPTH} levels")
+        spend(self, node, len(self.state) >> 3)  # it is copied and joined
         ops: list[Op] = []
         dead, self.dead = self.dead, False
         self.builder.open(ops)
@@ -245,7 +248,6 @@ class Tracer:
             list(self.allocs),
             dict(self.sites),
             self.numbers,
-            self.shared_bytes,
             self.loop_depth,
         )
         state, dead, exits = self.state, self.dead, list(self.frame.exits)
@@ -257,7 +259,7 @@ class Tracer:
         finally:
             self.builder.close()
             self.probing -= 1
-            self.allocs, self.sites, self.numbers, self.shared_bytes, self.loop_depth = saved
+            self.allocs, self.sites, self.numbers, self.loop_depth = saved
             self.state, self.dead, self.frame.exits = state, dead, exits
 
     @contextmanager
@@ -267,7 +269,6 @@ class Tracer:
             list(self.allocs),
             dict(self.sites),
             self.numbers,
-            self.shared_bytes,
             self.loop_depth,
             self.kept,
             dict(self.state),
@@ -281,8 +282,8 @@ class Tracer:
             attempt.done = False
         if attempt.done:
             return
-        self.allocs, self.sites, self.numbers, self.shared_bytes, self.loop_depth = saved[:5]
-        self.kept, self.state, self.dead = saved[5:]
+        self.allocs, self.sites, self.numbers, self.loop_depth = saved[:4]
+        self.kept, self.state, self.dead = saved[4:]
         self.frames, self.frame = frames, frames[-1]
         self.builder.ops[:] = ops
 
@@ -302,7 +303,7 @@ class Tracer:
             return entry
         key = (frame.function, name)
         if (entry := self.outside.get(key, _NOTHING)) is _NOTHING:
-            entry = self.outside[key] = self._outside(node)
+            entry = self.outside[key] = bounded(self, node, self._outside(node))
         return entry
 
     def _outside(self, node: ast.Name) -> Entry:
@@ -351,8 +352,10 @@ class Tracer:
         if kind in LEAVES:
             return handler(self, node)
         self.expression_depth += 1
-        if self.expression_depth > 4 * MAX_DEPTH:
-            self.fail(node, f"expressions nest deeper than {4 * MAX_DEPTH} levels")
+        self.steps += 1
+        if self.expression_depth > MAX_EXPRESSION or self.steps > MAX_STEPS:
+            spend(self, node, 0)
+            self.fail(node, f"expressions nest deeper than {MAX_EXPRESSION} levels")
         try:
             return handler(self, node)
         finally:

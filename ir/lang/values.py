@@ -92,6 +92,12 @@ class Column:
     number: int
 
 
+_SHOWN = 100  # characters of a constant, in a message
+_FEW = 12  # items of a tuple, in a message
+_COMPARED = (
+    *(int, float, str, Value, DType, FragmentType, VectorType, MemType),
+    *(Memory, SlotRef, Registers, WeakSelect, Undefined, Conflict, Column),
+)
 MISSING: Any = Undefined()  # what a state without a slot holds there
 
 
@@ -107,7 +113,15 @@ def same(a: Entry, b: Entry) -> bool:
         return math.copysign(1, a) == math.copysign(1, b) and (a == b or (a != a and b != b))
     if isinstance(a, WeakSelect):
         return same(a.condition, b.condition) and same(a.a, b.a) and same(a.b, b.b)
-    return bool(a == b)
+    return equal(a, b)
+
+
+def equal(a: Entry, b: Entry) -> bool:
+    """`a == b` of what kernels compare; what else a module holds is equal to itself alone, as its
+    own comparison may do and raise anything."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(equal, a, b))
+    return a is b or (isinstance(a, _COMPARED) and isinstance(b, _COMPARED) and bool(a == b))
 
 
 def leaves(entry: Entry) -> Sequence[Entry]:
@@ -142,9 +156,11 @@ def describe(entry: Entry) -> str:
     if isinstance(entry, bool):
         return f"the bool {entry}"
     if isinstance(entry, int | float | str):
-        return f"the {type(entry).__name__} {entry!r}"
+        text = repr(entry)
+        text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        return f"the {type(entry).__name__} {text}"
     if isinstance(entry, tuple):
-        return "a tuple of " + (", ".join(map(describe, entry)) or "nothing")
+        return _describe_tuple(entry)
     if isinstance(entry, Memory):
         kind = "buffer" if entry.shape is None else f"{entry.type.space.value} array"
         return f"the {kind} {entry.name!r} of {entry.type.element}"
@@ -155,6 +171,12 @@ def describe(entry: Entry) -> str:
     if entry is None:
         return "None"
     return f"{getattr(entry, '__name__', None) or type(entry).__name__}"
+
+
+def _describe_tuple(entry: tuple[Entry, ...]) -> str:
+    if sum(isinstance(item, tuple) for item in entry) > 1 or len(entry) > _FEW:
+        return f"a tuple of {len(entry)} items"
+    return "a tuple of " + (", ".join(map(describe, entry)) or "nothing")
 
 
 def type_of(entry: Entry) -> Type | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gristmill.backends.hsaco.processors import parse_target
+from gristmill.backends.limits import DEADLINE
 from gristmill.backends.llvm.machine import ROUTES
 
 from .config import Config, KernelRow, TargetRow
@@ -18,6 +20,7 @@ _LOADS = {
     **dict.fromkeys(("hsa", "amd"), ("hsaco",)),
     "vulkan": ("spirv",),
 }
+_DAY = 86_400  # seconds
 _SWITCH = {"on": True, "1": True, "off": False, "0": False}
 
 
@@ -42,6 +45,7 @@ OPTIONS: dict[str, Option] = {
     "kernel": Option("KERNEL,...", "kernels to build (else all)"),
     "checks": Option("on | off", "check every access against its bounds", "off"),
     "toolchain": Option("llvmlite | llc", "how LLVM is reached (else as configured)"),
+    "deadline": Option("SECONDS", "how long one kernel may compile", f"{DEADLINE:g}"),
     "out": Option("FOLDER", "where artifacts go", "artifacts"),
     "verbose": Option("1 | 0", "show tracebacks and carets for failures", "0"),
     "words": Option("WORD,...", "what `scons demo` looks up", "king,paris,piano,seven"),
@@ -59,6 +63,7 @@ class Choice:
     everything: bool  # neither targets nor kernels are named
     checks: bool
     llvm: str
+    deadline: float
     out: str
     verbose: bool
     words: str
@@ -84,6 +89,7 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
         not (said["target"] or said["arch"] or said["kernel"]),
         _switch("checks", said["checks"]),
         _route(said["toolchain"] or config.llvm),
+        _seconds("deadline", said["deadline"]),
         said["out"] or "artifacts",
         _switch("verbose", said["verbose"]),
         said["words"],
@@ -233,6 +239,16 @@ def _route(value: str) -> str:
     if value not in ROUTES:
         raise UsageError(f"unknown value toolchain={value}{nearest(value, ROUTES)}")
     return value
+
+
+def _seconds(name: str, value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= _DAY:
+        raise UsageError(f"{name}={value} is no time; expected seconds, over 0 and up to {_DAY}")
+    return seconds
 
 
 def _switch(name: str, value: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -95,18 +96,33 @@ def trace(target: Any, source: Any, env: Any) -> None:
     )
 
     def make() -> dict[str, bytes]:
-        ir, locs = shop.run(
-            "gristmill.backends.trace:trace",
-            sources,
-            request["module"],
-            request["kernel"],
-            request["specialization"],
-            request["constexprs"],
-        )
+        from gristmill.backends.compile import CompileError
+
+        words = ("module", "kernel", "specialization", "constexprs")
+        about = (f"{request['kernel']} {request['specialization']}", "kernel IR")
+        try:
+            ir, locs = shop.run(
+                "gristmill.backends.trace:trace",
+                sources,
+                *(request[word] for word in words),
+                subject=about,
+            )
+        except CompileError as error:  # the process ended, and with it what knew the place
+            place = definition(sources, request["module"], request["kernel"])
+            raise type(error)(error.kernel, error.target, error.message, place) from error
         return {"ir": ir, "locs": locs}
 
     outputs = shop.answer(key, ("ir", "locs"), "trace", make)
     write_all(target, (outputs["ir"], outputs["locs"]))
+
+
+def definition(sources: dict[str, bytes], module: str, kernel: str) -> Any:
+    """Where a kernel is defined in its file, or the file's first line."""
+    from gristmill.ir.core import Loc
+
+    file = next((f for f in sources if Path(f).stem == module), f"kernels/{module}.py")
+    found = re.search(rb"^def %s\b" % re.escape(kernel).encode(), sources.get(file, b""), re.M)
+    return Loc(file, sources[file].count(b"\n", 0, found.start()) + 1 if found else 1, 1)
 
 
 @guarded("compile")
@@ -123,7 +139,7 @@ def compile_ir(target: Any, source: Any, env: Any) -> None:
     if "source" in request:
         refuse_missing_tools([request["assembler"]], request["target"])
         first = {**request["source"], "options": request["options"]}
-        outputs = assembled(shop, request, compiled(shop, ir, locs, first))
+        outputs = assembled(shop, ir, request, compiled(shop, ir, locs, first))
     else:
         outputs = compiled(shop, ir, locs, request)
     write_all(target, (outputs["artifact"], outputs["manifest"]))
@@ -143,7 +159,7 @@ def compiled(shop: Workshop, ir: bytes, locs: Path, request: dict[str, Any]) -> 
         step = "gristmill.backends.steps:compile_step"
         work = (ir.decode(), request["target"], request["options"], key)
         try:
-            outputs: dict[str, bytes] = shop.run(step, *work)
+            outputs: dict[str, bytes] = shop.run(step, *work, subject=(subject(ir), work[1]))
         except CompileError as error:
             raise source_error(error, locs.read_bytes()) from error
         return outputs
@@ -151,7 +167,14 @@ def compiled(shop: Workshop, ir: bytes, locs: Path, request: dict[str, Any]) -> 
     return shop.answer(key, OUTPUTS, request["target"].partition("-")[0], make)
 
 
-def assembled(shop: Workshop, request: dict[str, Any], first: dict[str, bytes]) -> dict[str, bytes]:
+def subject(ir: bytes) -> str:
+    """Kernel and specialization of kernel IR."""
+    return " ".join(ir.split(b"\n", 1)[0].decode().split()[1:])
+
+
+def assembled(
+    shop: Workshop, ir: bytes, request: dict[str, Any], first: dict[str, bytes]
+) -> dict[str, bytes]:
     """The outputs of assembling the artifact `first`, from the store or made now.
 
     Only the text is assembled: whatever else its manifest says, equal texts share the result.
@@ -164,7 +187,8 @@ def assembled(shop: Workshop, request: dict[str, Any], first: dict[str, bytes]) 
 
     def make() -> dict[str, bytes]:
         step = f"gristmill.backends.{backend}.emit:assemble_step"
-        outputs: dict[str, bytes] = shop.run(step, text, arch)
+        about = (subject(ir), request["target"])
+        outputs: dict[str, bytes] = shop.run(step, text, arch, subject=about)
         return outputs
 
     outputs = shop.answer(key, ("artifact", "facts"), backend, make)
@@ -186,7 +210,8 @@ def replay(target: Any, source: Any, env: Any) -> None:
 
     def make() -> dict[str, bytes]:
         step = f"gristmill.backends.{backend}.replay:replay_artifact"
-        blob, manifest = shop.run(step, arch, key, *options.values())
+        about = ("gristmill.replay", request["target"])
+        blob, manifest = shop.run(step, arch, key, *options.values(), subject=about)
         return {"artifact": blob, "manifest": manifest.to_json().encode()}
 
     outputs = shop.answer(key, OUTPUTS, backend, make)

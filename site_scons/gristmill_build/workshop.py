@@ -11,6 +11,7 @@ from typing import Any
 
 import SCons.Util
 
+from gristmill.backends.limits import DEADLINE
 from gristmill.store import digest
 from gristmill.store.local import LocalStore
 
@@ -22,13 +23,19 @@ class StepError(Exception):
 class Workshop:
     """What the actions of one build share: the store, the worker processes, the tally.
 
-    package: where the compiler's own sources lie.
+    package: where the compiler's own sources lie. deadline: seconds that one step may take.
     """
 
     def __init__(
-        self, store: LocalStore, jobs: int, verbose: bool, package: Path = digest.PACKAGE
+        self,
+        store: LocalStore,
+        jobs: int,
+        verbose: bool,
+        package: Path = digest.PACKAGE,
+        deadline: float = DEADLINE,
     ) -> None:
         self.store, self.jobs, self.verbose, self.package = store, jobs, verbose, package
+        self.deadline = deadline
         self._sources: dict[str, bytes] = {}
         self._stamps: dict[str, Any] = {}
         self._digests: dict[str, str] = {}
@@ -42,7 +49,7 @@ class Workshop:
     def _pool(self) -> Any:
         from gristmill.backends.pool import Pool
 
-        return Pool(self.jobs)
+        return Pool(self.jobs, self.deadline)
 
     def compiler(self, stage: str) -> str:
         """The digest of the compiler's sources for a stage, as they are when first asked for."""
@@ -56,11 +63,11 @@ class Workshop:
         if digest.stage_stamp(stage, self.package) != self._stamps[stage]:
             raise StepError(f"the compiler ({stage}) was edited while it was used; run scons again")
 
-    def run(self, function: str, *args: Any) -> Any:
-        """Call `module:function` in a worker process."""
+    def run(self, function: str, *args: Any, subject: tuple[str, str]) -> Any:
+        """Call `module:function` in a worker process. subject: the kernel and target it is for."""
         with self._lock:
             pool = self._pool
-        return pool.run(function, *args)
+        return pool.run(function, *args, subject=subject)
 
     def read(self, node: Any) -> bytes:
         """The bytes of a source: those by which SCons took this build's decisions, read once."""

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from gristmill.backends.compile import CompileError, Options
+from gristmill.backends.compile import CompileError, CompileLimitError, Options
 from gristmill.backends.llvm.toolchain import LlvmError, Machine
 from gristmill.backends.pool import Pool
 
@@ -61,8 +61,9 @@ def test_llvm_abort_names_the_kernel_and_its_last_words(pool: Pool) -> None:
 
 
 def test_error_of_a_kernel_has_its_name(pool: Pool) -> None:
-    with pytest.raises(CompileError, match="kernel tiny f32 for cpu-x86-64-v3"):
-        pool.run("sys:exit", KERNEL, "cpu-x86-64-v3", timeout=0.0)
+    subject = ("tiny f32", "cpu-x86-64-v3")
+    with pytest.raises(CompileLimitError, match=r"kernel tiny f32 for cpu-x86-64-v3.* 0 s; unroll"):
+        pool.run("sys:exit", KERNEL, "cpu-x86-64-v3", timeout=0.0, subject=subject)
 
 
 def test_exceptions_cross_the_border(pool: Pool) -> None:
@@ -100,12 +101,13 @@ def test_process_that_cannot_be_started_is_an_error_of_the_kernel(monkeypatch) -
         Pool(1) as pool,
         pytest.raises(CompileError, match=r"tiny f32 .* can be started: .*No such"),
     ):
-        pool.run("builtins:len", KERNEL, "cpu-x86-64-v3")
+        pool.run("builtins:len", KERNEL, subject=("tiny f32", "cpu-x86-64-v3"))
 
 
 def test_memory_of_a_worker_is_bounded() -> None:
-    with Pool(1, memory=1 << 30) as small, pytest.raises(MemoryError):
-        small.run("builtins:bytearray", 4 << 30)
+    wanted = "kernel tiny for cpu: the compiler needs over 1 GiB"
+    with Pool(1, memory=1 << 30) as small, pytest.raises(CompileLimitError, match=wanted):
+        small.run("builtins:bytearray", 4 << 30, subject=("tiny", "cpu"))
 
 
 def test_many_threads_share_the_workers(pool: Pool) -> None:

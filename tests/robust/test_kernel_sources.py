@@ -1,0 +1,85 @@
+"""No program ends the compiler, holds it up, or gets another answer than a kernel or an error.
+
+Random damage to the source of real kernels (`robust.mutate`), each traced in a worker process with
+a deadline (`robust.judge`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gristmill.backends.compile import CompileError
+from gristmill.backends.pool import Pool
+from robust.corpus import Subject, subjects
+from robust.mutate import mutated
+
+DEADLINE = 60.0  # seconds; the slowest program that a limit ends takes a tenth of it
+ODD = (
+    *(0, -1, 1, 3, 2**31, 2**63, -(2**70), 10**40, 2**100_000, 0.5, 1e300, True, None, "", "f33"),
+    *("f32", "swapped", "a" * 10**5, [], [1, 2], [[1], [2, "x"]], [0] * 10**5, {"a": 1}, b"x"),
+)
+
+
+def test_the_subjects_are_kernels() -> None:
+    """What is damaged is right before."""
+    with Pool(1, timeout=DEADLINE) as pool:
+        for subject in dict.fromkeys((s.module, s.kernel) for s in subjects()):
+            first = next(s for s in subjects() if (s.module, s.kernel) == subject)
+            assert _judged(pool, first, first.sources, first.constexprs)[0] != "finding"
+    zoo = subjects()[0]
+    with Pool(1, timeout=DEADLINE) as pool:
+        assert _judged(pool, zoo, zoo.sources, {}) == ("ok", "")
+
+
+def test_damaged_kernels_are_kernels_or_errors_with_a_place(rng: np.random.Generator) -> None:
+    hunt(rng, 120)
+
+
+@pytest.mark.slow
+def test_many_damaged_kernels_are_kernels_or_errors_with_a_place(
+    rng: np.random.Generator,
+) -> None:
+    hunt(rng, 6000)
+
+
+def hunt(rng: np.random.Generator, count: int) -> Counter[str]:
+    """Damage and judge so many programs; fails with the first one that is no error of its type."""
+    tally: Counter[str] = Counter()
+    with Pool(1, timeout=DEADLINE) as pool:
+        for _ in range(count):
+            seed = int(rng.integers(1 << 62))
+            verdict, why, text = judge_seed(pool, seed)
+            tally[verdict] += 1
+            assert verdict != "finding", f"program {seed}:\n{why}\n{text}"
+    assert {"ok", "Diagnostic"} <= tally.keys(), tally
+    return tally
+
+
+def judge_seed(pool: Pool, seed: int) -> tuple[str, str, str]:
+    """The verdict on the program of a seed, why, and its text."""
+    own = random.Random(seed)
+    subject = own.choice(subjects())
+    constexprs = dict(subject.constexprs)
+    if constexprs and own.random() < 0.1:
+        constexprs[own.choice(list(constexprs))] = own.choice(ODD)
+    try:
+        text = mutated(subject.sources[subject.path].decode(), own)
+    except (SyntaxError, RecursionError, ValueError):  # Python has no such program
+        return "no Python", "", ""
+    return (*_judged(pool, subject, subject.changed(text), constexprs), text)
+
+
+def _judged(
+    pool: Pool, subject: Subject, sources: dict[str, bytes], constexprs: dict[str, Any]
+) -> tuple[str, str]:
+    job = (sources, subject.module, subject.kernel, constexprs)
+    try:
+        verdict, why = pool.run("robust.judge:judge_source", *job)
+    except CompileError as error:  # the process ended, or took too long
+        return "finding", str(error)
+    return verdict, why
