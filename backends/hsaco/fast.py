@@ -1,12 +1,13 @@
-"""The hardware's own functions of f32: 2**x and the binary logarithm for all kernels, the others
-for kernels that declare `fast=("approximate", ...)`.
+"""The hardware's own functions of f32: powers of 2 and e and the binary logarithm for all kernels,
+the others for kernels that declare `fast=("approximate", ...)`.
 
 AMD's instruction set manuals give v_exp_f32 and v_log_f32 an error of 1 ulp, denormals aside. LLVM
 scales operands and results so that denormals come out, which adds half an ulp of rounding: 1.5 ulp,
-within the bounds of `exp2` and `log2` (`ir.ops`). Under `approximate` f32 arithmetic takes
-denormals for zero and the instructions stand alone: v_rsq_f32 1 ulp; v_sin_f32 and v_cos_f32 take
-turns, whose fraction is exact, and the product with 1/(2 pi) before costs |x| ulp and more; what
-`exp`, `log` and `log10` are made of adds the rounding of one product.
+within the bounds of `exp2` and `log2` (`ir.ops`). Of e**x it makes 2**f, |f| <= 1/2, whose rounding
+costs an eighth of an ulp, and an exact scaling: within the bound of `exp`. Under `approximate` f32
+arithmetic takes denormals for zero and the instructions stand alone: v_rsq_f32 1 ulp; v_sin_f32 and
+v_cos_f32 take turns, whose fraction is exact, and the product with 1/(2 pi) before costs |x| ulp
+and more; what `exp`, `log` and `log10` are made of adds the rounding of one product.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..llvm.types import Ty
 from .lowering import Lowering
 
 _SINGLE = Ty(f32)
-_ALWAYS = {"exp2": "llvm.exp2.f32", "log2": "llvm.log2.f32"}
+_ALWAYS = {"exp": "llvm.exp.f32", "exp2": "llvm.exp2.f32", "log2": "llvm.log2.f32"}
 _PLAIN = {
     "exp2": "llvm.amdgcn.exp2.f32",
     "log2": "llvm.amdgcn.log.f32",
