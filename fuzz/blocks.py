@@ -1,20 +1,24 @@
-"""Random statements of kernel IR: control flow, memory, barriers.
+"""Random statements of kernel IR that any invocation may run alone: memory and control flow.
 
-Statements are `plain` (any invocation may run them alone) or `uniform` (whole workgroups run them
-together: barriers, subgroup ops). Every memory access is within bounds, every loop ends, no race
-occurs, and atomics are of one kind per cell and their old values are dropped, so that the result
-does not depend on any order.
+Every memory access is within bounds, every loop ends, no race occurs. Atomics on cells that all
+reach are of one kind per buffer and their old values are dropped, those on an invocation's own
+cells are of any kind: neither depends on any order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ..ir.core import Value
-from ..ir.dtypes import DType, Type, VectorType, bool_, element_of, i32, u32, u64
-from .values import Values
+from ..ir.core import Region, Value
+from ..ir.dtypes import DType, Type, VectorType, bool_, element_of, i32, with_element
+from .special import Special
 
 ATOMIC_KINDS = ("add", "min", "max", "and", "or", "xor")
+FLOAT_ATOMIC_KINDS = ("add", "min", "max")
+FIXED_KINDS = ("exchange", "compare_exchange")  # with the same operands wherever they stand
+FENCES = tuple((s, o) for s in ("workgroup", "device") for o in ("acquire", "release", "acq_rel"))
 
 
 @dataclass
@@ -26,6 +30,12 @@ class Memory:
     own: int = 8
     sums: list[tuple[Value, int, str]] = field(default_factory=list)  # buffer, elements, kind
     privates: list[tuple[Value, int]] = field(default_factory=list)
+    wild_inputs: list[tuple[Value, int]] = field(default_factory=list)
+    wild_outputs: list[Value] = field(default_factory=list)
+    near_outputs: list[Value] = field(default_factory=list)
+    small: list[tuple[Value, int, Value]] = field(default_factory=list)  # 8-bit floats: in, out
+    slots: list[Value] = field(default_factory=list)
+    fixed: dict[int, tuple[int, int]] = field(default_factory=dict)  # operands of a FIXED_KINDS sum
     shared: list[Value] = field(default_factory=list)  # one vector of 4 per invocation
     shared_sums: list[tuple[Value, str]] = field(default_factory=list)
 
@@ -53,12 +63,11 @@ class Place:
     dead_ends: bool = False
     shared_sum: tuple[Value, str] | None = None
 
-    def inside(self, **changes) -> Place:
-        values = {**self.__dict__, "depth": self.depth - 1, **changes}
-        return Place(**values)
+    def inside(self, loop: Loop | None = None) -> Place:
+        return replace(self, depth=self.depth - 1, loop=loop or self.loop)
 
 
-class Blocks(Values):
+class Blocks(Special):
     """Builds statements. `linear` is the invocation's number within the launch, `local` within its
     workgroup of `workgroup` invocations, both of type `index`."""
 
@@ -66,11 +75,13 @@ class Blocks(Values):
     index: DType
     linear: Value
     local: Value
+    group: Value  # the number of the workgroup
     workgroup: int
     sites: list[str]
     uniform_values: list[Value]
     subgroup: int | None
     faults: bool
+    fences: tuple[str, ...] = ()  # scopes of fences that may stand anywhere
 
     def carried_types(self) -> tuple[Type, ...]:
         return tuple(self.any_type() for _ in range(int(self.rng.integers(0, 4))))
@@ -85,13 +96,28 @@ class Blocks(Values):
         return all(self.statement(place) for _ in range(count))
 
     def statement(self, place: Place) -> bool:
-        ways = [(6, self.define), (3, self.store_own), (2, self.load_own), (2, self.load_input)]
-        if self.memory.privates:
+        ways: list[tuple[int, Callable[[Place], bool | None]]] = [
+            (6, self.define), (3, self.store_own), (2, self.load_own), (2, self.load_input),
+        ]  # fmt: skip
+        memory = self.memory
+        if memory.privates:
             ways.append((3, self.use_private))
-        if self.memory.sums or place.shared_sum:
+        if memory.sums or place.shared_sum:
             ways.append((2, self.add_up))
+        if any(t.is_int and t.bits >= 32 for t in map(_element, memory.outputs)):
+            ways.append((1, self.own_atomic))
         if self.faults:
             ways.append((1, self.check))
+        if self.special:
+            ways.extend([(4, self.use_wild), (2, self.store_wild)])
+        if memory.near_outputs:
+            ways.append((3, self.store_near))
+        if memory.small:
+            ways.append((1, self.move_small))
+        if memory.slots:
+            ways.append((1, self.load_slot))
+        if self.fences:
+            ways.append((1, self.fence))
         if place.depth > 0:
             nested = ((4, self.branch), (1, self.switch), (2, self.count_up), (2, self.loop_while))
             ways.extend(nested)
@@ -150,10 +176,98 @@ class Blocks(Values):
             count = self.workgroup
         else:
             array, count, kind = self.choose(self.memory.sums)
-        value = self.expression(element_of(array.type), 2)
-        self.b.emit("atomic", array, self.bounded(i32, count), value, kind=kind)
+        at, element = self.bounded(i32, count), element_of(array.type)
+        if kind in FIXED_KINDS:
+            wanted, value = (self.b.const(n, element) for n in self.memory.fixed[array.id])
+            if kind == "compare_exchange":
+                self.b.emit(kind, array, at, wanted, value)
+                return
+        else:
+            value = self.expression(element, 2)
+        if element.is_float and kind == "add":  # sums of few bits, exact in any order
+            value = self.b.emit("max", value, self.b.const(-15, element))
+            value = self.b.emit("min", value, self.b.const(15, element))
+        self.b.emit("atomic", array, at, value, kind=kind)
+
+    def own_atomic(self, place: Place) -> None:
+        """An atomic on a cell that no other invocation reaches; its old value counts."""
+        cells = [v for v in self.memory.outputs if _element(v).is_int and _element(v).bits >= 32]
+        buffer = self.choose(cells)
+        element, at = _element(buffer), self._own_place(1)
+        value = self.expression(element, 2)
+        kind = self.choose((*ATOMIC_KINDS, *FIXED_KINDS))
+        if kind == "compare_exchange":
+            old = self.b.emit(kind, buffer, at, self.expression(element, 1), value)
+        else:
+            old = self.b.emit("atomic", buffer, at, value, kind=kind)
+        self.scope.append(old)
+
+    def fence(self, place: Place) -> None:
+        known = [f for f in FENCES if f[0] in self.fences]
+        scope, order = self.choose(known)
+        self.b.do("fence", scope=scope, order=order)
+
+    # floats of any kind, ops with a bound, 8-bit floats, slots
+
+    def use_wild(self, place: Place) -> None:
+        """New wild values, or a tame one that wild ones decide."""
+        kind = self.rng.random()
+        if kind < 0.2 and self.memory.wild_inputs:
+            buffer, count = self.choose(self.memory.wild_inputs)
+            lanes = self._width()
+            self.wild.append(self._load(buffer, self.bounded(i32, count // lanes), lanes))
+        elif kind < 0.6:
+            self.wild.append(self.wild_step())
+        elif kind < 0.8:
+            self.scope.append(self.observed())
+        else:
+            t = self.choose(self.floats())
+            sized = [d for d in self.types if d.is_int and d.bits == t.bits]
+            if not sized or not self.spend(t, 5):
+                return
+            if kind < 0.87:
+                self.scope.append(self.bits_of(t))
+            elif kind < 0.95:
+                self.wild.append(self.float_of_bits(t))
+            elif t.bits >= 32:
+                self.scope.append(self.power_of_two(t))
+
+    def store_wild(self, place: Place) -> None:
+        buffer, lanes = self.choose(self.memory.wild_outputs), self._width()
+        element = _element(buffer)
+        value = self.wild_of(element if lanes == 1 else VectorType(element, lanes))
+        self.b.do("store", buffer, self._own_place(lanes), value)
+
+    def store_near(self, place: Place) -> None:
+        buffer = self.choose(self.memory.near_outputs)
+        element, lanes = _element(buffer), self._width()
+        if element.name not in self.left:
+            value = self.near(element if lanes == 1 else VectorType(element, lanes))
+            self.b.do("store", buffer, self._own_place(lanes), value)
+
+    def move_small(self, place: Place) -> None:
+        """Load, choose, convert and store 8-bit floats, which no op computes with."""
+        source, count, target = self.choose(self.memory.small)
+        element, lanes = _element(source), self._width()
+        t = element if lanes == 1 else VectorType(element, lanes)
+        value = self._load(source, self.bounded(i32, count // lanes), lanes)
+        floats = [f for f in self.floats() if f.name not in self.left]
+        if floats and self.chance(0.4):
+            wide = with_element(t, self.choose(floats))
+            if self.special and not self.flush:  # its NaNs, infinities and small values
+                self.wild.append(self.b.emit("convert", value, type=wide))
+            value = self.b.emit("convert", self.expression(wide, 1), type=t)
+        elif self.chance(0.5):
+            other = self._load(target, self._own_place(lanes), lanes)
+            value = self.b.emit("select", self.expression(bool_, 1), value, other)
+        self.b.do("store", target, self._own_place(lanes), value)
+
+    def load_slot(self, place: Place) -> None:
+        slot = self.choose(self.memory.slots)
+        self.scope.append(self.b.emit("load", slot, self.b.const(0, i32)))
 
     def check(self, place: Place) -> None:
+        """An assert; its site's name tells them apart."""
         site = len(self.sites)
         self.sites.append(f"random assertion {site}")
         self.b.do("assert", self.expression(bool_), site=site)
@@ -162,11 +276,11 @@ class Blocks(Values):
 
     def block(self, types: tuple[Type, ...], place: Place, size: int, falls: bool) -> None:
         """Statements and a `yield` of these types or (not if `falls`) another way out."""
-        mark = len(self.scope)
+        mark = self.mark()
         through = self.plain(int(self.rng.integers(0, size + 1)), place)
         if through and (falls or not self.leave(place)):
             self.b.do("yield", *self.results(types))
-        del self.scope[mark:]
+        self.forget(mark)
 
     def leave(self, place: Place) -> bool:
         """Sometimes a break, continue or return."""
@@ -183,7 +297,14 @@ class Blocks(Values):
         first = [] if counter is None else [counter]
         self.b.do(way, *first, *self.results(loop.types))
 
-    def joined(self, name: str, operand: Value, attrs: dict, types, regions: list) -> bool:
+    def joined(
+        self,
+        name: str,
+        operand: Value,
+        attrs: dict[str, Any],
+        types: tuple[Type, ...],
+        regions: list[Region],
+    ) -> bool:
         """Append an if or switch; control falls through unless no region yields."""
         yields = any(r.ops[-1].name == "yield" for r in regions)
         op = self.b.op(name, (operand,), attrs, types if yields else (), tuple(regions))
@@ -224,133 +345,33 @@ class Blocks(Values):
         t = self.choose([t for t in self.types if t.is_int])
         low = self.expression(t, 2) if self.chance(0.3) else b.const(self.choose(EDGE_STARTS), t)
         high = b.emit("add", low, self.bounded(t, 6))
-        start, mark = self.results(types), len(self.scope)
+        start, mark = self.results(types), self.mark()
         with b.region(t, *types) as built:
             self.scope.extend(built.args)
             self.body(Loop(types), place)
-        del self.scope[mark:]
+        self.forget(mark)
         self.scope.extend(b.op("for", (low, high, *start), {}, types, (built.region,)).results)
 
     def loop_while(self, place: Place) -> None:
         b, types = self.b, self.carried_types()
-        start, mark = [b.const(0, i32), *self.results(types)], len(self.scope)
+        start, mark = [b.const(0, i32), *self.results(types)], self.mark()
         with b.region(i32, *types) as test:
             self.scope.extend(test.args)
             more = b.emit("lt", test.args[0], b.const(int(self.rng.integers(1, 7)), i32))
             b.do("condition", b.emit("and", more, self.expression(bool_)))
-        del self.scope[mark:]
+        self.forget(mark)
         with b.region(i32, *types) as built:
             self.scope.extend(built.args)
             counter = built.args[0]
             following = b.emit("add", counter, b.const(1, i32))
             self.body(Loop(types, counter, following), place)
-        del self.scope[mark:]
+        self.forget(mark)
         op = b.op("while", start, {}, (i32, *types), (test.region, built.region))
         self.scope.extend(op.results)
 
-    # uniform statements
 
-    def uniform(self, count: int, depth: int) -> None:
-        """Statements that whole workgroups run together."""
-        for _ in range(count):
-            ways = [lambda: self.plain(2, Place(depth=2))]
-            if self.memory.shared:
-                ways.append(self.exchange)
-            if self.memory.shared_sums:
-                ways.append(self.shared_add_up)
-            if self.subgroup:
-                ways.extend([self.subgroup_ops] * 3)
-            if depth > 0:
-                ways.extend([lambda: self.uniform_loop(depth), lambda: self.uniform_if(depth)])
-            self.choose(ways)()
-
-    def exchange(self) -> None:
-        """Each invocation writes its part of a workgroup array and reads anybody's."""
-        b, array = self.b, self.choose(self.memory.shared)
-        element = element_of(array.type)
-        lanes = 4 if 4 in self.lanes else 1
-        value = self.expression(VectorType(element, 4) if lanes == 4 else element)
-        b.do("store", array, self.local, value)
-        b.do("barrier")
-        self.scope.append(self._load(array, self.bounded(i32, self.workgroup), lanes))
-        if lanes == 4:
-            self.scope.append(b.emit("load", array, self.bounded(i32, 4 * self.workgroup)))
-        b.do("barrier")
-
-    def shared_add_up(self) -> None:
-        b, (array, kind) = self.b, self.choose(self.memory.shared_sums)
-        b.do("store", array, self.local, self.constant(element_of(array.type)))
-        b.do("barrier")
-        mark = len(self.scope)
-        self.plain(3, Place(depth=1, shared_sum=(array, kind)))
-        del self.scope[mark:]
-        b.do("barrier")
-        self.scope.append(b.emit("load", array, self.bounded(i32, self.workgroup)))
-        b.do("barrier")
-
-    def uniform_loop(self, depth: int) -> None:
-        b, types = self.b, self.carried_types()
-        start, mark = self.results(types), len(self.scope)
-        trips = b.const(int(self.rng.integers(0, 4)), i32)
-        with b.region(i32, *types) as built:
-            self.scope.extend(built.args)
-            self.uniform(2, depth - 1)
-            b.do("continue", *self.results(types))
-        del self.scope[mark:]
-        op = b.op("for", (b.const(0, i32), trips, *start), {}, types, (built.region,))
-        self.scope.extend(op.results)
-
-    def uniform_if(self, depth: int) -> None:
-        b, types = self.b, self.carried_types()
-        flag = self.choose(self.uniform_values)
-        bit = b.emit("and", flag, b.const(1 << int(self.rng.integers(4)), flag.type))
-        condition = b.emit("ne", bit, b.const(0, flag.type))
-        regions = []
-        for _ in range(2):
-            mark = len(self.scope)
-            with b.region() as built:
-                self.uniform(int(self.rng.integers(0, 3)), depth - 1)
-                b.do("yield", *self.results(types))
-            del self.scope[mark:]
-            regions.append(built.region)
-        self.scope.extend(b.op("if", (condition,), {}, types, tuple(regions)).results)
-
-    def subgroup_ops(self) -> None:
-        for way in (self._vote, self._reduction, self._shuffle):
-            if self.chance(0.7):
-                self.scope.append(way())
-
-    def _vote(self) -> Value:
-        b, name = self.b, self.choose(("any", "all", "ballot", "elect"))
-        if name == "elect":
-            return b.emit("subgroup_elect")
-        vote = self.expression(bool_)
-        if name != "ballot":
-            return b.emit(f"subgroup_{name}", vote)
-        wide = self.subgroup == 64
-        found = b.emit("subgroup_ballot", vote, type=u64 if wide else u32)
-        return b.emit("convert", found, type=i32)
-
-    def _reduction(self) -> Value:
-        t = self.choose(self.types)
-        kinds = ("min", "max") if t.is_float else ("add", "mul", "min", "max", "and", "or", "xor")
-        kind, value = self.choose(kinds), self.expression(t)
-        if self.chance(0.5):
-            return self.b.emit("subgroup_reduce", value, kind=kind)
-        inclusive = t.is_float or self.chance(0.5)  # an exclusive one starts at an infinity
-        return self.b.emit("subgroup_scan", value, kind=kind, inclusive=bool(inclusive))
-
-    def _shuffle(self) -> Value:
-        b, value = self.b, self.expression(self.choose(self.types))
-        name = self.choose(("", "_xor", "_up", "_down", "broadcast"))
-        assert self.subgroup
-        if name == "broadcast":
-            lane = b.const(int(self.rng.integers(self.subgroup)), i32)
-            return b.emit("subgroup_broadcast", value, lane)
-        lane = self.bounded(i32, self.subgroup)
-        if name == "_xor" or self.chance(0.5):
-            lane = b.const(int(self.rng.integers(self.subgroup)), i32)
-        return b.emit(f"subgroup_shuffle{name}", value, lane)
+def _element(memory: Value) -> DType:
+    return element_of(memory.type)
 
 
 EDGE_STARTS = (0, 0, 0, 1, 3, 100)

@@ -6,7 +6,9 @@ when all of its invocations stand at the same one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,9 @@ def subgroup_op(op: Op, lanes: list[list[Any]]) -> list[Any]:
     if op.name == "subgroup_elect":
         return [lane == 0 for lane in range(size)]
     first = [operands[0] for operands in lanes]
+    if lanes_of(op.operands[0].type) > 1 and op.name in ("subgroup_reduce", "subgroup_scan"):
+        parts = [_reduced(op, list(part)) for part in zip(*first, strict=True)]
+        return list(zip(*parts, strict=True))
     if op.name == "subgroup_any":
         return [any(first)] * size
     if op.name == "subgroup_all":
@@ -81,21 +86,24 @@ def subgroup_op(op: Op, lanes: list[list[Any]]) -> list[Any]:
     if op.name == "subgroup_ballot":
         return [sum(v << n for n, v in enumerate(first))] * size
     if op.name in ("subgroup_reduce", "subgroup_scan"):
-        running = [first[0]]
-        for value in first[1:]:
-            kind, t = str(op.attr("kind")), element_of(op.result.type)
-            running.append(ops.elementwise(kind, t, running[-1], value))
-        if op.name == "subgroup_reduce":
-            return [running[-1]] * size
-        if op.attr("inclusive"):
-            return running
-        return [_identity(str(op.attr("kind")), element_of(op.result.type)), *running[:-1]]
+        return _reduced(op, first)
     found = []
     for own, (_, n) in enumerate(lanes):
         lane = {"_xor": own ^ n, "e_up": own - n, "down": own + n}.get(op.name[-4:], n)
         outside = op.name[-4:] in ("e_up", "down") and not 0 <= lane < size
         found.append(first[own if outside else lane % size])
     return found
+
+
+def _reduced(op: Op, values: list[Any]) -> list[Any]:
+    """A reduction or scan of one scalar of each lane."""
+    kind, t = str(op.attr("kind")), element_of(op.result.type)
+    running = [values[0]]
+    for value in values[1:]:
+        running.append(ops.elementwise(kind, t, running[-1], value))
+    if op.name == "subgroup_reduce":
+        return [running[-1]] * len(values)
+    return running if op.attr("inclusive") else [_identity(kind, t), *running[:-1]]
 
 
 def _identity(kind: str, t: DType) -> int:
@@ -174,7 +182,7 @@ class _Invocation:
         return op.name in self.IDS
 
     def simple(self, op: Op) -> Any:
-        if op.name in ("load", "store", "atomic"):
+        if op.name in ("load", "store", "atomic", "compare_exchange"):
             return self.reach(op)
         if op.name == "alloc":
             t = op.result.type
@@ -182,6 +190,10 @@ class _Invocation:
             if op.result.id not in owner:
                 owner[op.result.id] = [ops.from_pattern(0, t.element)] * t.count
             return None
+        if op.name in ("fence", "copy_commit", "copy_wait"):
+            return None
+        if op.name == "copy_async":
+            return self.copy(op)
         if op.name == "assert":
             if not self.values[op.operands[0].id]:
                 self.faults.add(op.attr("site"))
@@ -208,6 +220,17 @@ class _Invocation:
             "num_subgroups": self.kernel.workgroup_count // size,
         }[op.name]
 
+    def copy(self, op: Op) -> None:
+        """At once: nothing may read it before it is awaited."""
+        target, at, source, start, *given = op.operands
+        count = dict(op.attrs)["count"]
+        wanted = min(count, max(0, self.values[given[0].id])) if given else count
+        first, to = self.values[start.id], self.values[at.id]
+        cells = self.memory[source.id][first : first + wanted]
+        assert len(cells) == wanted, "copy out of bounds"
+        zero = ops.from_pattern(0, element_of(source.type))
+        self.shared[target.id][to : to + count] = cells + [zero] * (count - wanted)
+
     def reach(self, op: Op) -> Any:
         number = op.operands[0].id
         cells = self.memory[number] if number in self.memory else self.shared[number]
@@ -224,6 +247,13 @@ class _Invocation:
             cells[index * lanes : (index + 1) * lanes] = value if lanes > 1 else [value]
             return None
         old = cells[index]
+        if op.name == "compare_exchange":
+            if ops.pattern(old, t) == ops.pattern(value, t):
+                cells[index] = self.values[op.operands[3].id]
+            return old
+        if op.attr("kind") == "exchange":
+            cells[index] = value
+            return old
         cells[index] = ops.elementwise(str(op.attr("kind")), element_of(t), old, value)
         return old
 
@@ -260,6 +290,11 @@ def compute(op: Op, operands: list[Any]) -> Any:
 def _scalar(name: str, types: list[Type], t: Type, operands: Sequence[Any]) -> Any:
     if name == "select":
         return operands[1] if operands[0] else operands[2]
+    if name == "ldexp":
+        value, power = operands
+        if math.isnan(value) or math.isinf(value) or value == 0:
+            return value
+        return ops.nearest(Fraction(value) * Fraction(2) ** power, element_of(t))
     if name == "convert":
         return ops.convert(operands[0], element_of(types[0]), element_of(t))
     return ops.elementwise(name, element_of(types[0]), *operands)

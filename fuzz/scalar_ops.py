@@ -15,6 +15,8 @@ from typing import Any
 from ..ir.dtypes import DType
 
 FORMATS = {
+    "f8e4m3": (4, -6, 8),
+    "f8e5m2": (3, -14, 15),
     "f16": (11, -14, 15),
     "bf16": (8, -126, 127),
     "f32": (24, -126, 127),
@@ -26,10 +28,11 @@ def nearest(value: float | Fraction, dtype: DType) -> float:
     """Any number rounded once to a float type, ties to even."""
     if isinstance(value, float):
         if math.isnan(value) or math.isinf(value) or value == 0:
-            return value
+            return math.nan if dtype.name == "f8e4m3" and math.isinf(value) else value
         value = Fraction(value)
     if value == 0:
         return 0.0
+    assert isinstance(value, Fraction)
     precision, least, most = FORMATS[dtype.name]
     size = abs(value)
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
@@ -37,6 +40,8 @@ def nearest(value: float | Fraction, dtype: DType) -> float:
         exponent -= 1
     unit = Fraction(2) ** (max(exponent, least) - precision + 1)
     rounded = round(size / unit) * unit  # round() of a Fraction takes ties to even
+    if dtype.name == "f8e4m3" and rounded > 448:
+        return math.nan
     if rounded >= Fraction(2) ** (most + 1):
         return math.inf if value > 0 else -math.inf
     return float(rounded) if value > 0 else -float(rounded)
@@ -59,8 +64,34 @@ def wrap(value: int, dtype: DType) -> int:
     return value - (1 << dtype.bits) if dtype.is_signed and value >> (dtype.bits - 1) else value
 
 
+def _small(bits: int, dtype: DType) -> float:
+    """The 8-bit float with those bits, as the formats of OCP say."""
+    precision, least, most = FORMATS[dtype.name]
+    fraction, exponent = bits & ((1 << (precision - 1)) - 1), (bits & 127) >> (precision - 1)
+    if dtype.name == "f8e4m3" and bits & 127 == 127:
+        value = math.nan
+    elif dtype.name == "f8e5m2" and exponent > most - least + 1:
+        value = math.nan if fraction else math.inf
+    elif exponent == 0:
+        value = math.ldexp(fraction, least - precision + 1)
+    else:
+        value = math.ldexp(fraction + (1 << (precision - 1)), least + exponent - precision)
+    return math.copysign(value, -1.0 if bits & 128 else 1.0)
+
+
+def _small_bits(value: float, dtype: DType) -> int:
+    sign = 128 if math.copysign(1.0, value) < 0 else 0
+    for bits in range(128):
+        known = _small(bits, dtype)
+        if known == abs(value) or (known != known and value != value):
+            return bits | sign
+    raise ValueError(f"{value} is no {dtype}")
+
+
 def pattern(value: Any, dtype: DType) -> int:
     """The bits of a scalar."""
+    if dtype.is_float and dtype.bits == 8:
+        return _small_bits(value, dtype)
     if dtype.name == "bf16":
         return struct.unpack("<I", struct.pack("<f", value))[0] >> 16
     if dtype.is_float:
@@ -71,6 +102,8 @@ def pattern(value: Any, dtype: DType) -> int:
 
 def from_pattern(bits: int, dtype: DType) -> Any:
     """The scalar with those bits."""
+    if dtype.is_float and dtype.bits == 8:
+        return _small(bits, dtype)
     if dtype.name == "bf16":
         return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
     if dtype.is_float:
@@ -140,6 +173,10 @@ INT: dict[str, Callable[..., int]] = {
 }
 
 
+def _remainder(a: float, b: float) -> float:
+    return math.nan if math.isinf(a) or b == 0 or a != a else math.fmod(a, b)
+
+
 def _rounding(fn: Callable[[float], int]) -> Callable[[DType, float], float]:
     def apply(t: DType, a: float) -> float:
         return math.copysign(float(fn(a)), a) if math.isfinite(a) else a
@@ -161,9 +198,10 @@ FLOAT: dict[str, Callable[..., float]] = {
     "trunc": _rounding(math.trunc),
     "rint": _rounding(round),
     "copysign": lambda t, a, b: math.copysign(a, b),
+    "fmod": lambda t, a, b: _remainder(a, b),
 }
 
-COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+COMPARE: dict[str, Callable[..., bool]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
     "lt": lambda a, b: a < b,

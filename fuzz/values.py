@@ -7,7 +7,8 @@ infinity arises and the fold of a whole program stays exact. The sign of a zero 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from ..ir.dtypes import (
     u32,
     with_element,
 )
+
+Item = TypeVar("Item")
 
 # per float type: steps per unit and limit of its tame values (few enough bits to be exact)
 TAME = {"f16": (4.0, 256.0), "bf16": (2.0, 64.0), "f32": (8.0, 4096.0), "f64": (8.0, 4096.0)}
@@ -43,19 +46,42 @@ class Values:
     """Builds expressions into `b` from the values in scope, at random."""
 
     def __init__(
-        self, rng: np.random.Generator, builder: Builder, types: tuple[DType, ...], lanes: tuple
+        self,
+        rng: np.random.Generator,
+        builder: Builder,
+        types: tuple[DType, ...],
+        lanes: tuple[int, ...],
     ) -> None:
         self.rng, self.b = rng, builder
         self.types = types  # scalar types in use, i32 among them
         self.lanes = lanes  # vector widths in use
         self.scope: list[Value] = []
+        self.wild: list[Value] = []  # floats of any kind in scope (see `special`)
+        self.left: dict[str, int] = {}  # arithmetic still allowed, of types where it is rare
+
+    def mark(self) -> tuple[int, int]:
+        """What is in scope now, for `forget`."""
+        return len(self.scope), len(self.wild)
+
+    def forget(self, mark: tuple[int, int]) -> None:
+        """Leave a region: what came since the mark is no longer in scope."""
+        del self.scope[mark[0] :]
+        del self.wild[mark[1] :]
+
+    def spend(self, t: Type, ops: int) -> bool:
+        """Whether that much more arithmetic on a type is allowed; counts it."""
+        name = element_of(t).name
+        if name not in self.left:
+            return True
+        self.left[name] -= ops
+        return self.left[name] >= 0
 
     # choosing
 
     def chance(self, probability: float) -> bool:
         return bool(self.rng.random() < probability)
 
-    def choose(self, items):
+    def choose(self, items: Sequence[Item]) -> Item:
         return items[int(self.rng.integers(len(items)))]
 
     def any_type(self) -> Type:
@@ -84,7 +110,8 @@ class Values:
             return self.b.emit("vector", *parts)
         return self.b.const(self._number(t), t)
 
-    def _number(self, dtype: DType) -> float:
+    def _number(self, t: Type) -> float:
+        dtype = element_of(t)
         if dtype.is_bool:
             return bool(self.rng.integers(2))
         if dtype.is_float:
@@ -125,6 +152,8 @@ class Values:
         element = element_of(t)
         if element.is_bool:
             return self._bool(t, depth - 1)
+        if element.is_float and not self.spend(t, 5):
+            return self.leaf(t)
         if self.chance(0.2):
             return self._converted(t, depth - 1)
         return self._float(t, depth - 1) if element.is_float else self._int(t, depth - 1)

@@ -9,6 +9,7 @@ import pytest
 
 from cpu_runner import Artifact
 from gristmill.fuzz.generate import EVERYTHING, Features, random_kernel
+from gristmill.fuzz.judge import check
 from gristmill.ir import interp
 from gristmill.ir.text import print_kernel
 
@@ -34,7 +35,7 @@ def test_random_program_equals_the_interpreter(
         if kernel.subgroup is None:  # no subgroup op: any size gives the same
             kernel = replace(kernel, subgroup=[None, None, 2, 8, 32][int(rng.integers(5))])
         faults = Artifact(kernel, arch).run(got, program.grid)
-        program.compare(got, expected)
+        check(program, got, expected)
         assert faults == frozenset(report.faults), print_kernel(kernel)
 
 
@@ -46,4 +47,4 @@ def test_bounds_checks_change_nothing_in_bounds(
     expected, got = program.arguments(), program.arguments()
     interp.run(program.kernel, expected, program.grid)
     Artifact(program.kernel, x86, checks=True).run(got, program.grid)
-    program.compare(got, expected)
+    check(program, got, expected)

@@ -13,7 +13,9 @@ import pytest
 
 from gristmill.backends.compile import Emitted, Options
 from gristmill.backends.spirv.emit import emit, emit_lowered, validate
-from gristmill.fuzz.generate import Features, Program, random_kernel
+from gristmill.fuzz.generate import Features, random_kernel
+from gristmill.fuzz.judge import check
+from gristmill.fuzz.program import Program
 from gristmill.ir import interp
 from vulkan_driver import Driver
 
@@ -45,7 +47,7 @@ def judge(driver: Driver, program: Program, emitted: Emitted, arch: str) -> None
     expected, actual = program.arguments(), program.arguments()
     report = interp.run(program.kernel, expected, program.grid)
     faults = driver.launch(program.kernel, emitted, actual, program.grid)
-    program.compare(actual, expected)
+    check(program, actual, expected)
     sites = {n for n in range(len(emitted.sites)) if faults[n // 32] >> (n % 32) & 1}
     assert sites == set(report.faults)
 

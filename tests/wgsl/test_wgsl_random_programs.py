@@ -12,7 +12,9 @@ import pytest
 
 from gristmill.backends.compile import Options
 from gristmill.backends.wgsl.emit import emit
-from gristmill.fuzz.generate import Features, Program, random_kernel
+from gristmill.fuzz.generate import Features, random_kernel
+from gristmill.fuzz.judge import check
+from gristmill.fuzz.program import Program
 from gristmill.ir import interp
 from wgpu_driver import WgpuDriver
 
@@ -46,7 +48,7 @@ def judge(driver: WgpuDriver, program: Program) -> bool:
     expected, actual = program.arguments(), program.arguments()
     report = interp.run(program.kernel, expected, program.grid)
     faults = driver.launch(program.kernel, emitted, actual, program.grid)
-    program.compare(actual, expected)
+    check(program, actual, expected)
     sites = {n for n in range(len(emitted.sites)) if faults[n // 32] >> (n % 32) & 1}
     assert sites == set(report.faults)
     return True
