@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.core import Op, bits_float
+from ...ir.core import Op, Value, bits_float
 from ...ir.dtypes import DType, VectorType, element_of, f16, f32, f64, i32, lanes_of, u32
 from .helpers import as_type, type_name
 from .support import APPROXIMATE
@@ -119,8 +119,9 @@ def divide(w: Writer, op: Op) -> None:
 
 def integer_divide(w: Writer, op: Op) -> None:
     t, (a, b) = op.results[0].type, w.operands(op)
-    if op.operands[1].id in w.bits and w.bits[op.operands[1].id] == 0:
-        b = w.runtime(b)  # WGSL divides by 0, but not by its constant
+    known = w.bits.get(op.operands[1].id)
+    if w.values[op.operands[1].id].constant and not known:
+        b = w.runtime(b)  # WGSL divides by 0, but not by a constant of which a lane is 0
     if element_of(t).is_signed:
         name = w.helper("floor_div" if op.name == "floordiv" else "floor_mod", t)
         w.define(op, f"{name}({a}, {b})", atom=True)
@@ -245,6 +246,9 @@ def const(w: Writer, op: Op) -> None:
 
 def construct(w: Writer, op: Op) -> None:
     name = w.type(op.results[0].type)
+    if all(v.id in w.bits for v in op.operands):
+        count = lanes_of(op.results[0].type) // len(op.operands)  # a splat repeats its one
+        w.lanes[op.results[0].id] = [v.id for v in op.operands for _ in range(count)]
     w.define(op, f"{name}({', '.join(w.use(v) for v in op.operands)})", atom=True)
 
 
@@ -254,26 +258,41 @@ def _lane(op: Op) -> int:
     return lane
 
 
+def _lane_text(w: Writer, vector: Value, name: str, lane: int) -> str:
+    """A lane of a vector that is called `name`. Of one made of constants it is the constant:
+    Chromium on SwiftShader gives 0 for ~x where x is a lane of a vector of zeros."""
+    lanes = w.lanes.get(vector.id)
+    return f"{name}.{'xyzw'[lane]}" if lanes is None else w.values[lanes[lane]].text
+
+
 def extract(w: Writer, op: Op) -> None:
-    w.define(op, f"{w.use(op.operands[0])}.{'xyzw'[_lane(op)]}", atom=True)
+    vector, lane = op.operands[0], _lane(op)
+    if (lanes := w.lanes.get(vector.id)) is not None:
+        result = op.results[0].id
+        w.values[result], w.bits[result] = w.values[lanes[lane]], w.bits[lanes[lane]]
+    else:
+        w.define(op, f"{w.use(vector)}.{'xyzw'[lane]}", atom=True)
 
 
 def insert(w: Writer, op: Op) -> None:
-    vector, value = (w.use(v) for v in op.operands)
-    whole = w.let(vector)
-    lanes = [f"{whole}.{'xyzw'[n]}" for n in range(lanes_of(op.results[0].type))]
-    lanes[_lane(op)] = value
+    vector, value = op.operands
+    whole = w.use(vector) if vector.id in w.lanes else w.let(w.use(vector))
+    count = lanes_of(op.results[0].type)
+    lanes = [_lane_text(w, vector, whole, n) for n in range(count)]
+    lanes[_lane(op)] = w.use(value)
     w.define(op, f"{w.type(op.results[0].type)}({', '.join(lanes)})", atom=True)
 
 
 def shuffle(w: Writer, op: Op) -> None:
-    a, b = (w.let(w.use(v)) for v in op.operands)
+    a, b = (w.use(v) if v.id in w.lanes else w.let(w.use(v)) for v in op.operands)
     first, picked = lanes_of(op.operands[0].type), op.attr("lanes")
     assert isinstance(picked, tuple)
     lanes = []
     for n in picked:
         assert isinstance(n, int)
-        lanes.append(f"{a}.{'xyzw'[n]}" if n < first else f"{b}.{'xyzw'[n - first]}")
+        left = n < first
+        vector, name = (op.operands[0], a) if left else (op.operands[1], b)
+        lanes.append(_lane_text(w, vector, name, n if left else n - first))
     w.define(op, f"{w.type(op.results[0].type)}({', '.join(lanes)})", atom=True)
 
 

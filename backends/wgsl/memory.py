@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.core import Op, Param, Value
-from ...ir.dtypes import DType, MemType, Space, element_of, lanes_of, vector_of
+from ...ir.dtypes import Access, DType, MemType, Space, element_of, lanes_of, vector_of
 from ..usage import MemoryUse, Usage
 from .arithmetic import index
 from .writer import Writer
@@ -75,7 +75,8 @@ class Memories:
             lanes = stored or max(use.load_lanes, default=1)
         item, bits = self.shape(value, lanes, memory.element)
         name = f"{w.stem(param.name, 'buffer')}_{number}"
-        access = "read_write" if use.writes else "read"
+        # As the manifest has it, which a layout of bindings is made from.
+        access = "read" if param.access is Access.READ else "read_write"
         w.globals.append(
             f"@group(0) @binding({number}) var<storage, {access}> {name}: array<{item}>;"
         )

@@ -66,6 +66,7 @@ class Writer:
         self.helpers: dict[str, str] = {}
         self.values: dict[int, Expr] = {}
         self.bits: dict[int, int] = {}  # patterns of values that are constants
+        self.lanes: dict[int, list[int]] = {}  # of vectors of constants: the constants
         self.widened: set[int] = set()  # signed 64-bit values made of narrower ones
         self.loc: Loc | None = None
         self.region: Region = kernel.body

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gristmill.backends.compile import CompileError, Options
@@ -87,6 +89,52 @@ def test_a_break_out_of_a_switch_is_a_chain_of_ifs() -> None:
     made = text(kernel("x: i32 buffer read, y: i32 buffer write", body))
     assert "switch" not in made
     assert "break;" in made
+
+
+def test_high_words_of_32_bit_products_need_no_64_bit_type() -> None:
+    for name in ("i32", "u32"):
+        body = COPY.replace("store %1, %2, %3", "%4 = mul_high %3, %3 : T\n  store %1, %2, %4")
+        params = f"x: {name} buffer read, y: {name} buffer write"
+        made = emit(kernel(params, body.replace("T", name)), "webgpu", Options())
+        assert made.requires == ()
+        assert "64" not in made.blob.decode()
+
+
+def test_no_vector_of_constants_with_a_zero_lane_divides() -> None:
+    """A compiler of WGSL refuses such a division; at run time it is defined."""
+    body = """
+      %1 = const 0 : i32
+      %2 = const 3 : u32
+      %3 = const 0 : u32
+      %4 = load %0, %1 {lanes=2} : u32x2
+      %5 = vector %2, %3 : u32x2
+      %6 = mod %4, %5 : u32x2
+      store %0, %1, %6
+      return"""
+    made = text(kernel("x: u32 buffer readwrite", body))
+    assert re.search(r"let (c_\d+) = vec2<u32>\(3u, 0u\);", made)
+    assert "% vec2<u32>(3u, 0u)" not in made
+
+
+def test_lanes_of_vectors_of_constants_are_the_constants() -> None:
+    body = """
+      %1 = const 0 : i32
+      %2 = load %0, %1 : i32
+      %3 = splat %1 : i32x4
+      %4 = insert %3, %2 {lane=0} : i32x4
+      %5 = not %4 : i32x4
+      store %0, %1, %5
+      return"""
+    made = text(kernel("x: i32 buffer readwrite", body))
+    assert re.search(r"vec4<i32>\(\w+, 0i, 0i, 0i\)", made)
+
+
+def test_bindings_are_writable_where_the_parameter_is() -> None:
+    """A layout of bindings is made from the manifest, also for what is never written."""
+    params = "x: i32 buffer read, y: i32 buffer write, z: i32 buffer readwrite"
+    made = text(kernel(params, "\n  return"))
+    found = re.findall(r"var<storage, (\w+)> (\w)_", made)
+    assert found == [("read", "x"), ("read_write", "y"), ("read_write", "z")]
 
 
 def test_an_unknown_arch_is_refused_with_the_known_ones() -> None:
