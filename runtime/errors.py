@@ -62,6 +62,15 @@ class Refused(GristmillError):
         self.refusal = refusal
 
 
+class CompileFailed(GristmillError):
+    """Code that the device's own compiler refuses. `line`: of the code, None where unknown."""
+
+    def __init__(self, kernel: str, line: int | None, message: str, where: str = "") -> None:
+        place = f", line {line}" if line else ""
+        super().__init__(f"kernel {kernel}{place}: {message}", where=where, do="rebuild the bundle")
+        self.kernel, self.line = kernel, line
+
+
 class ArgumentError(GristmillError):
     """Arguments of a call that do not fit the kernel or the device."""
 

@@ -12,7 +12,7 @@ from .errors import ArgumentError, GristmillError, NoDevice
 from .memory import expect
 
 # Best first where a caller has no preference; `null` and `interp` are only opened by name.
-DRIVERS = ("cuda", "hsa", "vulkan", "cpu", "interp", "null")
+DRIVERS = ("cuda", "hsa", "vulkan", "wgpu", "cpu", "interp", "null")
 
 
 class FoundDevice(NamedTuple):

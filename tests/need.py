@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-DEVICES = ("cpu", "cuda", "hsa", "vulkan", "null", "interp")
+DEVICES = ("cpu", "cuda", "hsa", "vulkan", "wgpu", "null", "interp")
 
 
 def _device(name: str) -> str | None:

@@ -46,6 +46,11 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"numpy"},
         {"vulkan", "cffi"},
     ),
+    "runtime/devices/wgpu": (
+        {"runtime", "store", "ir.dtypes", "ir.targets", "ir.abi", "ir.interface"},
+        {"numpy"},
+        {"wgpu"},
+    ),
     "runtime/devices/cuda": (
         {"runtime", "store", "ir.dtypes", "ir.targets", "ir.abi", "ir.interface"},
         {"numpy"},

@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 from ...errors import DriverError, NoDevice
+from .. import forks
 from .api import Api, version
 
 VALIDATION = "GRISTMILL_VULKAN_VALIDATION"
@@ -22,13 +23,11 @@ messages: list[str] = []
 _VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES", VALIDATION)
 _lock = threading.Lock()
 _current: Instance | None = None
-_used = False  # whether this process, or one that it was forked from, ever had an instance
-_forked = False  # whether the latter
 
 
 def _note_fork() -> None:
-    global _forked, _lock
-    _forked, _lock = _used, threading.Lock()
+    global _lock
+    _lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_note_fork)
@@ -125,17 +124,11 @@ class Instance:
 def acquire() -> Instance:
     """The process's instance; `release` it once for every `acquire`.
 
-    NoDevice in the child of a process that used Vulkan: threads of its drivers are not there, and
-    calls would wait for them for ever.
+    NoDevice in the child of a process that used such drivers (see `forks`).
     """
-    global _current, _used
-    if _forked:
-        raise NoDevice(
-            "Vulkan was in use when this process was forked, and its drivers do not outlive that",
-            do="open the device in a process of its own (multiprocessing's spawn), or fork first",
-        )
+    global _current
+    forks.use("Vulkan")
     with _lock:
-        _used = True
         if _current is not None and _current.environment != _environment():
             if _current.users == 0:
                 _current.destroy()
