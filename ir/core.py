@@ -22,10 +22,8 @@ Values are numbered; two kernels are equal when their structure, numbers and att
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, dataclass_transform
 
 from .dtypes import DType, MemType, Type
 from .interface import Attr as Attr
@@ -34,20 +32,10 @@ from .interface import Param as Param
 from .interface import bits_float as bits_float
 from .interface import const_bits as const_bits
 from .interface import float_bits as float_bits
-
-_Class = TypeVar("_Class")
-_FREEZE = os.environ.get("GRISTMILL_VERIFY") == "1"
+from .interface import node
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def _node(cls: type[_Class]) -> type[_Class]:
-    """A frozen dataclass. Type checkers see to it that no field is set again, and so does Python
-    under GRISTMILL_VERIFY=1; else that would cost more than half of the time to make one, and a
-    compile makes thousands."""
-    return dataclass(frozen=_FREEZE, slots=True, unsafe_hash=True)(cls)
-
-
-@_node
+@node
 class Value:
     """An SSA value: number, type and, for readers only, the name it had in the source."""
 
@@ -56,7 +44,7 @@ class Value:
     hint: str = field(default="", compare=False)
 
 
-@_node
+@node
 class Op:
     """One operation. `attrs` is sorted by name; `loc` is where the source asked for it."""
 
@@ -81,7 +69,7 @@ class Op:
         return value
 
 
-@_node
+@node
 class Region:
     """A list of ops, the last of which is a terminator, with the region's arguments."""
 
@@ -144,10 +132,23 @@ def with_body(kernel: Kernel, body: Region) -> Kernel:
     )
 
 
+_last: tuple[Region | None, list[Op]] = None, []  # the body of a kernel, and its ops
+
+
 def walk(region: Region) -> Iterator[Op]:
-    """Every op of a region, outer before inner, in program order."""
-    found: list[Op] = []
+    """Every op of a region, outer before inner, in program order.
+
+    Each step of a compile asks the same kernel several questions: the ops of the last body that was
+    walked, which a `return` tells from other regions, are kept.
+    """
+    global _last
+    body, found = _last
+    if region is body:
+        return iter(found)
+    found = []
     _gather(region, found.append)
+    if found and region.ops[-1].name == "return":
+        _last = region, found
     return iter(found)
 
 

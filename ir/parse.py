@@ -37,6 +37,7 @@ _PLAIN = re.compile(
     r"(?:\{(\w+)=(-?\d+)\} ?)?(?:: (\S+))?"
 )
 _OWNERS = ("if", "switch", "for", "while")
+_PLAIN_OPS = ROWS.keys() - set(_OWNERS)
 _CLOSING = (["}"], ["}", "else", "{"])  # the commonest lines that are no op
 _MARKS = frozenset("(){}[]=,:_.+-")
 _VALUE = re.compile(r"%(?:(\w+)\.)?(\d+)")
@@ -268,34 +269,35 @@ class _Parser:
     def plain_op(self) -> Op | None:
         """The op of the next line where it has the commonest form and nothing is wrong with it;
         else None, and nothing is read."""
-        line = self.lines[self.at] if self.at < len(self.lines) else "{"
-        found = None if line[-1:] == "{" else _PLAIN.fullmatch(line)
-        if found is None:
+        at = self.at
+        line = self.lines[at] if at < len(self.lines) else "{"
+        if line[-1:] == "{" or (found := _PLAIN.fullmatch(line)) is None:
             return None
         written, hint, number, name, rest, key, attr, type_text = found.groups()
-        if (written is None) is not (type_text is None) or name not in ROWS or name in _OWNERS:
+        if (written is None) is not (type_text is None) or name not in _PLAIN_OPS:
             return None
-        rest = rest.strip(" ")
         operands: tuple[Value, ...] = ()
         attrs: tuple[tuple[str, Attr], ...] = () if key is None else ((key, int(attr)),)
+        types: tuple[Type, ...] = ()
         try:
-            type_ = None if type_text is None else parse_type(type_text)
-            types: tuple[Type, ...] = () if type_ is None else (type_,)
+            if type_text is not None:
+                types = (parse_type(type_text),)
             if name == "const":
-                attrs = (("bits", self.literal(rest, types)),)
-            elif rest:
-                operands = tuple([self.written[word] for word in rest.split(", ")])
+                attrs = (("bits", self.literal(rest.strip(" "), types)),)
+            elif rest := rest.strip(" "):
+                known = self.written
+                operands = tuple([known[word] for word in rest.split(", ")])
             infer_op(name, tuple([v.type for v in operands]), attrs, types)
         except (ValueError, KeyError, OpTypeError):
             return None  # said where the line is read token by token
         results: tuple[Value, ...] = ()
-        if type_ is not None:
+        if types:
             if (value := int(number)) in self.values:
                 return None
-            made = self.values[value] = self.written[written] = Value(value, type_, hint or "")
+            made = self.values[value] = self.written[written] = Value(value, types[0], hint or "")
             results = (made,)
-        self.at += 1
-        return Op(name, operands, results, attrs, (), Loc(self.file, self.at, 1))
+        self.at = at + 1
+        return Op(name, operands, results, attrs, (), Loc(self.file, at + 1, 1))
 
     def op(self) -> Op:
         loc = Loc(self.file, self.at, 1)

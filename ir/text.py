@@ -118,12 +118,12 @@ class _Printer:
                 text = f"{text} {', '.join(names)}"
             if op.attrs:
                 text += " {" + ", ".join([f"{k}={_attr(v)}" for k, v in op.attrs]) + "}"
-        if op.results:
-            names = [value_name(v) for v in op.results]
-            types = [str(v.type) for v in op.results]
+        if results := op.results:
+            names = [f"%{v.hint}.{v.id}" if v.hint else f"%{v.id}" for v in results]
+            types = [str(v.type) for v in results]
             text = f"{', '.join(names)} = {text} : {', '.join(types)}"
         if not op.regions:
-            self.line(pad + text, op.loc)
+            self.lines.append((pad + text, op.loc))
             return
         joints = JOINTS.get(op.name) or ("case",) * (len(op.regions) - 1) + ("default",)
         for n, (joint, region) in enumerate(zip(joints, op.regions, strict=True)):

@@ -186,9 +186,10 @@ class _Analysis:
 
     def region(self, region: Region, control: Control) -> Control:
         """Walk a region; the control at its end."""
+        levels, fragments = self.values, self.fragments
         for op in region.ops:
             name = op.name
-            if self.fragments or name in _NEEDS:
+            if fragments or name in _NEEDS:
                 self.control[id(op)] = (op, control)
             if name in ("if", "switch"):
                 control = self.choice(op, control)
@@ -198,8 +199,15 @@ class _Analysis:
                 self.leave(op, control)
             elif name == "return":
                 self.returns = self.returns.join(control)
-            elif op.results:
-                self.define(op.results, self.of_op(op), control)
+            elif results := op.results:
+                level = _KNOWN.get(name)
+                if level is None:
+                    level = self.of_op(op)
+                if control.level > level:
+                    level = control.level
+                for value in results:
+                    if levels.get(value.id, -1) < level:
+                        levels[value.id] = level
         return control
 
     def choice(self, op: Op, control: Control) -> Control:

@@ -88,6 +88,7 @@ class _Verifier:
         self.k = kernel
         self.defined: dict[int, Type] = {}  # values in scope
         self.seen: set[int] = set()  # numbers in use
+        self.hints: set[str] = {""}  # that are as they should be
         self.loops: list[tuple[Type, ...]] = []  # carried types of the loops around
         self.in_condition = False
         self.depth = 0
@@ -141,17 +142,19 @@ class _Verifier:
     # values
 
     def define(self, value: Value, op: Op | None) -> None:
-        loc = None if op is None else op.loc
         if not isinstance(value, Value) or type(value.id) is not int:
-            self.fail(f"{value!r} is no value", loc)
-        number = value.id
+            self.fail(f"{value!r} is no value", None if op is None else op.loc)
+        number, hint = value.id, value.hint
         if number in self.seen:
-            self.fail(f"value %{number} is defined twice", loc)
-        if value.hint != "" and not _HINT.fullmatch(value.hint):
-            self.fail(f"hint {value.hint!r} of %{number}", loc)
+            self.fail(f"value %{number} is defined twice", None if op is None else op.loc)
+        if hint not in self.hints:
+            if not _HINT.fullmatch(hint):
+                self.fail(f"hint {hint!r} of %{number}", None if op is None else op.loc)
+            self.hints.add(hint)
         self.seen.add(number)
         self.defined[number] = value.type
-        self.fragments = self.fragments or type(value.type) is FragmentType
+        if type(value.type) is FragmentType:
+            self.fragments = True
 
     def misuse(self, value: Value, op: Op) -> NoReturn:
         """An operand that is not defined, or with another type."""
