@@ -54,7 +54,8 @@ class Arithmetic:
     ) -> str:  # fmt: skip
         """One op on operands of type `t` (a select: of its values).
 
-        types: the dtypes of all operands. divisor: the second operand where it is a constant.
+        types: the dtypes of all operands. divisor: the second operand where it is a constant; for a
+        shift 0, where it is one that is less than the width.
         wraps: `nsw` or `nuw` where an add, sub or mul is known not to overflow.
         """
         if name == "convert":
@@ -89,7 +90,7 @@ class Arithmetic:
             case "mod":
                 return integer.mod(f, t, a, args[1], divisor)
             case "shl" | "shr":
-                return integer.shift(f, t, name == "shl", a, args[1])
+                return integer.shift(f, t, name == "shl", a, args[1], divisor == 0)
             case "popcount" | "clz" | "ctz" | "reverse_bits":
                 return integer.bit_op(f, t, name, a)
             case "mul_high":

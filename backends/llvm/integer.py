@@ -78,10 +78,11 @@ def mod(f: Function, t: Ty, a: str, b: str, divisor: int | None) -> str:
     return _pick(f, t, _differs(f, t, r, b), f.value(f"add {t.text} {r}, {b}"), r)
 
 
-def shift(f: Function, t: Ty, left: bool, a: str, n: str) -> str:
-    """A shift whose count is taken modulo the width."""
+def shift(f: Function, t: Ty, left: bool, a: str, n: str, less: bool = False) -> str:
+    """A shift whose count is taken modulo the width. less: it is known to be less than that."""
     word = "shl" if left else "ashr" if t.dtype.is_signed else "lshr"
-    n = f.value(f"and {t.text} {n}, {t.const(t.dtype.bits - 1)}")
+    if not less:
+        n = f.value(f"and {t.text} {n}, {t.const(t.dtype.bits - 1)}")
     return f.value(f"{word} {t.text} {a}, {n}")
 
 

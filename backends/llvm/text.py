@@ -7,9 +7,46 @@ LLVM's mem2reg turns them into SSA values.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 _OWN = re.compile(r"%(\d+)")  # a name that `Function` gives
+_NAMES: list[str] = []  # these names
+_PLACE = re.compile(r"(%)?\{(\d+)\}|\{\{|\}\}|%")  # what is filled in, and what stands for itself
+
+
+class Form(NamedTuple):
+    """A template as it is filled in: a text for the % operator, which of all words it takes, and
+    the results, as numbers of words or as they are."""
+
+    text: str
+    pick: Callable[[Sequence[str]], Any]
+    results: tuple[int | str, ...]
+
+    @classmethod
+    @lru_cache(4096)
+    def of(cls, template: str) -> Form:
+        """The form of a template of `Function`."""
+        text, *results = template.split("\0")
+        places: list[int] = []
+        text = _PLACE.sub(lambda m: _place(m, places), text)
+        pick: Callable[[Sequence[str]], Any] = itemgetter(*places) if places else lambda words: ()
+        return cls(text, pick, tuple(map(_result, results)))
+
+
+def _place(found: re.Match[str], places: list[int]) -> str:
+    """A place in the text, which is noted, or a mark that stands for itself."""
+    if found[2] is None:
+        return {"{{": "{", "}}": "}"}.get(found[0], "%%")
+    places.append(int(found[2]))
+    return "%s"
+
+
+def _result(text: str) -> int | str:
+    found = _PLACE.fullmatch(text)
+    return int(found[2]) if found and found[2] else text.format()
 
 
 class Phi:
@@ -82,12 +119,15 @@ class Function:
 
         In it `{n}` stands for the number of name n, and behind the names for the operands.
         """
+        form = Form.of(template)
         first = self._next
-        self._next += names
-        lines, *results = template.format(*range(first, self._next), *operands).split("\0")
-        if lines:
-            self._lines.append(lines)
-        return results
+        self._next = end = first + names
+        while len(_NAMES) < end:
+            _NAMES.append(f"%{len(_NAMES)}")
+        words = [*_NAMES[first:end], *operands]
+        if form.text:
+            self._lines.append(form.text % form.pick(words))
+        return [r if isinstance(r, str) else words[r] for r in form.results]
 
     def call(self, intrinsic: str, result: str, *args: tuple[str, str], flags: str = "") -> str:
         """Call an intrinsic with (type, value) arguments; the name of its result, if any.

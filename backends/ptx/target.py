@@ -12,6 +12,8 @@ _EMIT = {**fragments.EMIT, **float8.EMIT, **copies.EMIT, **nv.EMIT}
 class PtxLowering(Lowering):
     """The emitter of one kernel for PTX."""
 
+    own = fast.FUNCTIONS | {"rsqrt"} | _EMIT.keys()
+
     def special(self, op: Op) -> bool:
         if fast.takes(self, op):
             fast.emit(self, op)

@@ -29,16 +29,17 @@ def emit_op(x: Lowering, op: Op) -> None:
     """Emit one op that is no terminator."""
     name = op.name
     if name == "const":
-        dtype, bits = op.result.type, op.attr("bits")
-        assert isinstance(dtype, DType)
+        (value,) = op.results
+        (_, bits), *_ = op.attrs
+        assert isinstance(value.type, DType)
         assert isinstance(bits, int)
-        x.set(op.result, [constant(bits, dtype)])
-    elif x.special(op):
+        x.values[value.id] = [constant(bits, value.type)]
+    elif name in x.own and x.special(op):
         pass
     elif name in ELEMENTWISE:
         emit_elementwise(x, op)
     elif name in REARRANGE:
-        x.set(op.result, rearrange(op, [x.parts(v) for v in op.operands]))
+        x.values[op.results[0].id] = rearrange(op, [x.values[v.id] for v in op.operands])
     elif op.regions:
         control.emit_control(x, op)
     else:

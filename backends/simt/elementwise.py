@@ -1,6 +1,6 @@
 """Elementwise ops: the code of one is made once for its types and filled in wherever it comes.
 
-A kernel repeats few of them often, on vectors once per component: choosing the instructions costs
+Kernels repeat few of them often, on vectors once per component: choosing the instructions costs
 several times what writing them does.
 """
 
@@ -17,29 +17,59 @@ from .lowering import Lowering
 
 Key = tuple[str, tuple[Type, ...], Type, int | None]
 _OPERAND = re.compile("\x01(\\d+)\x01")
+_BY_CONSTANT = frozenset(("floordiv", "mod", "shl", "shr"))
+
+# Text, names and declarations of ops, by what the emitter's code follows from and the op's key.
+_MADE: dict[tuple[object, Key], tuple[str, int, dict[str, str]]] = {}
+_MOST = 4096
 
 
 def emit_elementwise(x: Lowering, op: Op) -> None:
     """Define the result of an op of `llvm.arithmetic.ELEMENTWISE`."""
-    value = op.result
+    name, value = op.name, op.results[0]
     types = tuple([v.type for v in op.operands])
-    if op.name == "bitcast" and lanes_of(value.type) != lanes_of(types[0]):
+    if name == "bitcast" and lanes_of(value.type) != lanes_of(types[0]):
         _reshape(x, op, value)
         return
-    divisor = x.constant(op.operands[1]) if op.name in ("floordiv", "mod") else None
-    key = op.name, types, value.type, divisor
+    key = name, types, value.type, _known(x, op) if name in _BY_CONSTANT else None
     template = x.templates.get(key)
     if template is None:
-        template = x.templates[key] = _template(x, op, key)
+        template = x.templates[key] = _known_template(x, op, key)
     text, names = template
     words = [part for v in op.operands for part in x.values[v.id]]
     x.values[value.id] = x.f.fill(text, names, words)
+
+
+def _known(x: Lowering, op: Op) -> int | None:
+    """What the code of an op depends on: a constant divisor, or 0 for a constant count of a shift
+    that is less than the width."""
+    known = x.constant(op.operands[1])
+    if op.name in ("floordiv", "mod") or known is None:
+        return known
+    return 0 if 0 <= known < element_of(op.results[0].type).bits else None
 
 
 def _reshape(x: Lowering, op: Op, value: Value) -> None:
     (operand,) = op.operands
     a, b = x.type_of(operand), Ty(element_of(value.type))
     x.set(value, bitcast_parts(x.f, a, b, x.parts(operand), lanes_of(value.type)))
+
+
+def _known_template(x: Lowering, op: Op, key: Key) -> tuple[str, int]:
+    """The code of an op, from another kernel if the code of that one follows from the same."""
+    f, kept = x.f, (x.kind, key)
+    made = _MADE.get(kept)
+    if made is None:
+        outside, f.declarations = f.declarations, {}
+        try:
+            made = *_template(x, op, key), f.declarations
+        finally:
+            f.declarations = outside
+        if x.kind is not None and len(_MADE) < _MOST:
+            _MADE[kept] = made
+    text, names, declarations = made
+    f.declarations.update(declarations)
+    return text, names
 
 
 def _template(x: Lowering, op: Op, key: Key) -> tuple[str, int]:

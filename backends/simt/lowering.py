@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...ir.core import Kernel, Loc, Op, Value, const_value, walk
 from ...ir.dtypes import MemType, Type, element_of
+from ...ir.ops import ROWS
 from ..llvm.arithmetic import Arithmetic
 from ..llvm.text import Function
 from ..llvm.types import Ty
@@ -45,13 +46,16 @@ class Lowering(ABC):
     A value is a list of LLVM values, one per component. lanes: invocations of the hardware's
     subgroups. scopes: the synchronisation scope of relaxed atomics, by the pointer's type: the
     device for buffers, the workgroup for its arrays. private: the type of pointers to private
-    arrays. widest: bytes of the widest access.
+    arrays. widest: bytes of the widest access. own: names of ops that it may emit in its own way.
+    kind: what the code of an elementwise op follows from but for its types, where that is known.
     """
 
     lanes: int
     scopes: dict[str, str]
     private: str
     widest = 16
+    own: Container[str] = ROWS
+    kind: Hashable = None
 
     def __init__(self, kernel: Kernel, f: Function, arith: Arithmetic) -> None:
         self.kernel, self.f, self.arith = kernel, f, arith
@@ -122,7 +126,8 @@ class Lowering(ABC):
         return self.parts(value)
 
     def special(self, op: Op) -> bool:
-        """Emit an op that is the target's own; False for any other op."""
+        """Emit an op that is the target's own; False for any other op. Asked for ops of the names
+        in `own`."""
         return False
 
     def address(self, memory: Memory, index: Value, count: int, certain: bool) -> str:
