@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..limits import MAX_INLINE
-from . import literals
+from . import again, literals
 from .exits import DONE, RETURN
 from .frames import Frame
 from .values import Conflict, Entry, Undefined
@@ -33,6 +33,14 @@ def inline(
         bound = function.parameters.bind(args, kwargs)
     except TypeError as error:
         t.fail(node, f"{function.name}{function.signature}: {error}")
+    for name, wanted in function.types.items():
+        what = f"argument {name!r} of {function.name}"
+        bound[name] = literals.typed(t, node, bound[name], wanted, what)
+    begun: again.Begun | None = None
+    if not pinned and (kept := again.key_of(t, function, bound.values())) is not None:
+        if (call := t.calls.get(kept[0])) is not None:
+            return again.copied(t, node, call, kept[1])
+        begun = again.Begun(t, *kept)
     frame = Frame(
         t.number(),
         function.name,
@@ -44,9 +52,6 @@ def inline(
         function=function,
         call=node,
     )
-    for name, wanted in function.types.items():
-        what = f"argument {name!r} of {function.name}"
-        bound[name] = literals.typed(t, node, bound[name], wanted, what)
     t.enter(frame)
     number = frame.number
     for name, entry in bound.items():
@@ -58,6 +63,8 @@ def inline(
     state = t.state
     for name in (*frame.locals, DONE, RETURN):
         state.pop((number, name), None)
+    if begun is not None:
+        begun.keep(t, result)
     return result
 
 

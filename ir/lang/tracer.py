@@ -20,6 +20,7 @@ from ..dtypes import DType, MemType, Type, VectorType, i32
 from ..limits import MAX_DEPTH, MAX_EXPRESSION, MAX_NAME, MAX_OPS, MAX_STEPS, MAX_WORK
 from ..ops import OpTypeError
 from . import literals
+from .again import Call, Key
 from .budget import bounded, spend
 from .diagnostics import Diagnostic, Note, suggest
 from .expressions import EXPRESSIONS, LEAVES, unsupported
@@ -117,6 +118,7 @@ class Tracer:
         self.sources: dict[str, Source] = {}  # of the functions traced, by file
         self.misguessed: set[int] = set()  # loops (`guess`), by the id of their node
         self.outside: dict[tuple[Any, str], Entry] = {}  # names of a function from outside it
+        self.calls: dict[Key, Call] = {}  # of device functions
 
     # places and refusals
 
@@ -185,7 +187,7 @@ class Tracer:
         **more: Any,
     ) -> Op:
         """Append any op; what the op table refuses is a Diagnostic here."""
-        self._count(node)
+        self.count(node)
         builder, frame = self.builder, self.frame
         builder.loc = frame.pinned or frame.source.loc(node)
         try:
@@ -196,9 +198,11 @@ class Tracer:
             self.weak.add(op.result.id)
         return op
 
-    def _count(self, node: ast.AST) -> None:
-        self.work += 1
-        self.kept += not self.probing
+    def count(self, node: ast.AST, ops: int = 1) -> None:
+        """Note that ops are made; a Diagnostic where there are too many."""
+        self.work += ops
+        if not self.probing:
+            self.kept += ops
         if self.kept > MAX_OPS or self.work > MAX_WORK:
             self.fail(node, f"the kernel has over {MAX_OPS} operations; unroll less")
 
@@ -211,7 +215,7 @@ class Tracer:
 
     def const(self, node: ast.AST, value: float, type_: Type) -> Value:
         """A constant; a vector constant is a splat."""
-        self._count(node)
+        self.count(node)
         self.builder.loc = self.loc(node)
         return self.builder.const(value, type_)
 
@@ -286,6 +290,7 @@ class Tracer:
         self.kept, self.state, self.dead = saved[4:]
         self.frames, self.frame = frames, frames[-1]
         self.builder.ops[:] = ops
+        self.calls.clear()  # they hold fault sites and arrays of what is undone
 
     # names
 
