@@ -35,7 +35,8 @@ def symbol(w: Writer, op: Op) -> None:
     a, b = w.operands(op)
     w.type(op.results[0].type)
     different = op.name == "xor" and element_of(op.results[0].type).is_bool
-    w.define(op, f"{a} {'!=' if different else _SYMBOLS[op.name]} {b}")
+    text = f"{a} {'!=' if different else _SYMBOLS[op.name]} {b}"
+    w.define(op, w.guard(op, text) if op.results[0].id in w.guarded else text)
 
 
 def compare(w: Writer, op: Op) -> None:
@@ -54,7 +55,8 @@ def compare(w: Writer, op: Op) -> None:
 
 def function(w: Writer, op: Op) -> None:
     w.type(op.results[0].type)
-    w.define(op, f"{_FUNCTIONS[op.name]}({', '.join(w.operands(op))})", atom=True)
+    text = f"{_FUNCTIONS[op.name]}({', '.join(w.operands(op))})"
+    w.define(op, w.guard(op, text) if op.results[0].id in w.guarded else text, atom=True)
 
 
 def helper(w: Writer, op: Op) -> None:

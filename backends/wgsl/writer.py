@@ -19,7 +19,7 @@ import numpy as np
 from ...ir.core import Kernel, Loc, Op, Region, Value, bits_float, const_bits
 from ...ir.dtypes import DType, Type, element_of, lanes_of
 from ..compile import CompileError
-from . import helpers
+from . import guards, helpers
 from .helpers import suffix, type_name
 
 _FEATURES = {"i64": "i64", "u64": "i64", "f64": "f64", "f16": "f16"}
@@ -71,6 +71,8 @@ class Writer:
         self.loc: Loc | None = None
         self.region: Region = kernel.body
         self._indent = 1
+        self.guarded = guards.guarded(kernel)
+        self.guards = False  # whether there are any
         self._uses = _uses(kernel)
         self._next = 0
 
@@ -169,6 +171,15 @@ class Writer:
         else:
             self.effect(op, text)
 
+    def guard(self, op: Op, text: str) -> str:
+        """The result of a float op, hidden from compilers where it must be (see `guards`)."""
+        others = [v for v in op.operands if not self.values[v.id].constant]
+        if op.results[0].id not in self.guarded or not others:
+            return f"({text})"
+        self.guards, t = True, op.results[0].type
+        never = "never" if lanes_of(t) == 1 else f"vec{lanes_of(t)}<bool>(never)"
+        return f"select({text}, {self.use(others[0])}, {never})"
+
     def effect(self, op: Op, text: str) -> None:
         """The result of an op that must happen here."""
         result = op.results[0]
@@ -247,6 +258,7 @@ class Writer:
         function = [
             f"@compute @workgroup_size({x}, {y}, {z})",
             f"fn {entry}({', '.join(builtins)}) {{",
+            *([f"  let never = {guards.CONDITION};"] if self.guards else []),
             *("  " + line for line in self.head),
             *self.lines,
             "}",

@@ -1,0 +1,64 @@
+"""Float results that a compiler of WGSL must not look through.
+
+WGSL has no way to forbid reassociation or contraction, and drivers do both: Mesa turns
+(x + c) - c into x, SwiftShader as well. What `ir.maths` is made of (roundings by a large summand,
+sums with their errors) is then wrong altogether. A guarded result is written as a selection by a
+condition that is never true, which no compiler can know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.core import Kernel, Op, Region, Value
+from ...ir.dtypes import element_of
+
+CONDITION = "num_workgroups.x > 0x7fffffffu"  # no device has as many
+_SUMS = ("add", "sub")
+
+
+def guarded(kernel: Kernel) -> frozenset[int]:
+    """The results that are guarded: sums, and the sums of fma, of which another sum takes off what
+    went into them; and products in sums, where the kernel does not allow their contraction."""
+    makers: dict[int, Op] = {}
+    found: set[int] = set()
+    contract = "contract" in kernel.fast
+    for op in _floats(kernel.body):
+        makers[op.results[0].id] = op
+        if op.name not in _SUMS:
+            continue
+        for value, other in (op.operands, op.operands[::-1]):
+            maker = makers.get(value.id)
+            if maker is None:
+                continue
+            if maker.name == "mul":
+                found |= set() if contract else {value.id}
+            elif maker.name in (*_SUMS, "fma") and _meets(maker, other, makers):
+                found.add(value.id)
+    return frozenset(found)
+
+
+def _meets(maker: Op, other: Value, makers: dict[int, Op]) -> bool:
+    """Whether `other` could be gathered with what a sum was made of."""
+    parts = maker.operands[2:] if maker.name == "fma" else maker.operands
+    if other in maker.operands:
+        return True
+    return _constant(other, makers) and any(_constant(part, makers) for part in parts)
+
+
+def _constant(value: Value, makers: dict[int, Op]) -> bool:
+    maker = makers.get(value.id)
+    if maker is None:
+        return False
+    return maker.name == "const" or (
+        maker.name in ("vector", "splat") and all(_constant(v, makers) for v in maker.operands)
+    )
+
+
+def _floats(region: Region) -> Iterator[Op]:
+    """Every op of one float result, in order."""
+    for op in region.ops:
+        if len(op.results) == 1 and element_of(op.results[0].type).is_float and not op.regions:
+            yield op
+        for inner in op.regions:
+            yield from _floats(inner)

@@ -1,0 +1,60 @@
+"""What drivers may not rearrange they cannot: sums that are taken apart again come out right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gristmill.backends.compile import Options
+from gristmill.backends.wgsl.emit import emit
+from gristmill.ir import interp
+from gristmill.ir.core import Kernel
+from kernel_text import kernel
+from wgpu_driver import WgpuDriver
+
+HEAD = """
+  %2 = local_id {dim=0} : i32
+  %3 = load %0, %2 : f32
+  %4 = const 12582912.0 : f32
+"""
+TAIL = """
+  store %1, %2, %9
+  return"""
+ROUND = "  %5 = add %3, %4 : f32\n  %9 = sub %5, %4 : f32"
+# (1.5 x + c) - c
+FUSED = "  %5 = const 1.5 : f32\n  %6 = fma %3, %5, %4 : f32\n  %9 = sub %6, %4 : f32"
+ERROR = "  %5 = add %3, %4 : f32\n  %6 = sub %5, %4 : f32\n  %9 = sub %3, %6 : f32"
+SQUARES = "  %5 = mul %3, %3 : f32\n  %6 = mul %3, %4 : f32\n  %9 = sub %5, %6 : f32"
+
+
+def made(body: str) -> Kernel:
+    return kernel("x: f32 buffer read, y: f32 buffer write", HEAD + body + TAIL)
+
+
+@pytest.mark.parametrize("body", [ROUND, FUSED, ERROR, SQUARES])
+def test_sums_are_computed_as_they_are_written(
+    wgpu_driver: WgpuDriver, rng: np.random.Generator, body: str
+) -> None:
+    made_kernel = made(body)
+    x = rng.uniform(-1000, 1000, 64).astype(np.float32)
+    expected, actual = [x, np.zeros(64, np.float32)], [x, np.zeros(64, np.float32)]
+    interp.run(made_kernel, expected, (1, 1, 1))
+    wgpu_driver.launch(made_kernel, emit(made_kernel, "webgpu", Options()), actual, (1, 1, 1))
+    if body == FUSED:  # a driver need not fuse: a tie may go the other way
+        assert np.abs(actual[1] - expected[1]).max() <= 1
+        assert (actual[1] == np.round(actual[1])).all()
+    else:
+        np.testing.assert_array_equal(actual[1], expected[1])
+
+
+def guards(k: Kernel) -> int:
+    return emit(k, "webgpu", Options()).blob.decode().count("never)")
+
+
+def test_only_what_needs_it_is_guarded() -> None:
+    assert guards(made("  %9 = add %3, %4 : f32")) == 0
+    assert guards(made(ROUND)) == guards(made(FUSED)) == guards(made(ERROR)) == 1
+    assert guards(made(SQUARES)) == 2
+    assert guards(replace(made(SQUARES), fast=("contract",))) == 0
