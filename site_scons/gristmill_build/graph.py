@@ -12,9 +12,10 @@ from typing import Any
 from gristmill.ir.targets import BACKENDS
 from gristmill.store.files import sweep, write_atomic
 
+from . import web
 from .config import MADE_FROM, SUFFIXES, Config
 from .options import Choice, UsageError
-from .plan import Compile, Plan, Replay, Trace, plan, tools
+from .plan import Compile, Plan, Replay, Trace, joined, plan, tools
 from .sources import module_sources
 
 
@@ -35,7 +36,7 @@ TRACERS = (f"python {sys.version_info[0]}.{sys.version_info[1]}", f"numpy {_nump
 # Folders of the project that no build writes to.
 SOURCES = (
     *("backends", "benchmarks", "cli", "configs", "docs", "examples", "ir", "kernels", "models"),
-    *("planner", "runtime", "shared", "site_scons", "src", "store", "tests", ".ci", ".git"),
+    *("planner", "runtime", "shared", "site_scons", "src", "store", "tests", "web", ".ci", ".git"),
 )
 
 
@@ -58,10 +59,13 @@ def prepare_output(root: Path, out: str, leave_alone: bool) -> None:
     sweep(folder)
 
 
-def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, int]:
-    """The bundle's node, and how many files there are to make. UsageError where a folder is in the
-    place of one of them."""
-    nodes = plan(choice, config)
+def declare(
+    env: Any, root: Path, choice: Choice, config: Config, page: Plan | None = None
+) -> tuple[Any, int]:
+    """The bundle's node, and how many files there are to make. page: nodes that are declared too,
+    for `scons web`. UsageError where a folder is in the place of one of the files."""
+    chosen = plan(choice, config)
+    nodes = chosen if page is None else joined(chosen, page)
     for name in _outputs(nodes):
         if (root / name).is_dir():
             raise UsageError(f"{name} is a folder where the build makes a file; remove it")
@@ -75,9 +79,11 @@ def declare(env: Any, root: Path, choice: Choice, config: Config) -> tuple[Any, 
         _compile(env, step, config, choice)
     for loop in nodes.replays:
         _replay(env, loop)
-    made = _bundle(env, nodes)
+    made = _bundle(env, chosen)
     if env.GetOption("clean"):
         env.Clean(made, leftovers(root, choice, config, set(_outputs(nodes))))
+        if choice.everything:
+            env.Clean(made, web.outputs(root, choice))
     return made, nodes.size
 
 

@@ -117,6 +117,7 @@ def help_text(config: Config) -> str:
 
 JOBS: dict[str, str] = {
     "(none)": "every kernel for every default target, and the bundle of what was selected",
+    "web": "a page that runs the kernels in a browser, in OUT/web",
     "demo": "nearest words in a real embedding table (words=king,paris)",
     "test": "lint, types and all tests but the long ones",
     "fuzz": "the long tests: hours",

@@ -120,6 +120,16 @@ def plan(choice: Choice, config: Config) -> Plan:
     return Plan(tuple(traces.values()), tuple(compiles), replays, f"{choice.out}/bundle.json")
 
 
+def joined(first: Plan, second: Plan) -> Plan:
+    """The nodes of both, those that they share once; the bundle is the first one's."""
+    traces = {step.stem: step for step in (*first.traces, *second.traces)}
+    compiles = {step.stem: step for step in (*first.compiles, *second.compiles)}
+    replays = {step.stem: step for step in (*first.replays, *second.replays)}
+    return Plan(
+        tuple(traces.values()), tuple(compiles.values()), tuple(replays.values()), first.bundle
+    )
+
+
 def tools(config: Config, choice: Choice, backend: str) -> tuple[str, ...]:
     """The outside tools of a backend with their versions, by the chosen way to LLVM."""
     found = config.tools.get(backend, ())

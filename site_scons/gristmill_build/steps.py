@@ -246,25 +246,25 @@ def missing_llvm() -> str:
 @guarded("bundle")
 def bundle(target: Any, source: Any, env: Any) -> None:
     """All artifacts with their manifests, and the list of them -> bundle.json."""
-    from gristmill.backends.steps import site_places
-
     env["WORKSHOP"].made()
-
     request = json.loads(source[-1].get_contents())
     out = Path(target[0].get_abspath()).parent
-    entries = []
-    for artifact, manifest_path, locs in request:
-        manifest = Manifest.from_json(Path(manifest_path).read_bytes(), manifest_path)
-        check_artifact(Path(artifact), manifest)
-        places = site_places(manifest, Path(locs).read_bytes()) if locs else []
-        entries.append(
-            Entry(
-                manifest,
-                os.path.relpath(artifact, out).replace(os.sep, "/"),
-                tuple(Place(**place) if place else None for place in places),
-            )
-        )
-    write_bundle(out, entries)
+    write_bundle(out, [entry(row, out) for row in request])
+
+
+def entry(row: list[str], out: Path) -> Entry:
+    """An artifact of a bundle in the folder `out`: its file, its manifest, its places if any."""
+    from gristmill.backends.steps import site_places
+
+    artifact, manifest_path, locs = row
+    manifest = Manifest.from_json(Path(manifest_path).read_bytes(), manifest_path)
+    check_artifact(Path(artifact), manifest)
+    places = site_places(manifest, Path(locs).read_bytes()) if locs else []
+    return Entry(
+        manifest,
+        os.path.relpath(artifact, out).replace(os.sep, "/"),
+        tuple(Place(**place) if place else None for place in places),
+    )
 
 
 def check_artifact(path: Path, manifest: Manifest) -> None:
