@@ -64,6 +64,25 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--json", action="store_true", help="the results as JSON")
     bench.add_argument("--seconds", type=_seconds, default=1.0, help="time for each row")
 
+    fuzz = commands.add_parser("fuzz", help="random programs on devices, judged by the oracle")
+    fuzz.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        metavar="DEVICE",
+        help="only this one (cpu, vulkan:NAME, ... or scalar); may be given several times",
+    )
+    length = fuzz.add_mutually_exclusive_group()
+    length.add_argument("--seconds", type=_seconds, help="how long (60)")
+    length.add_argument("--programs", type=_natural, help="how many on each device")
+    length.add_argument("--program", type=_natural, help="only the program of this number")
+    length.add_argument("--replay", metavar="FILE", help="only the program of this file")
+    fuzz.add_argument("--seed", type=_natural, help="repeat the programs of an earlier run")
+    fuzz.add_argument("--json", action="store_true", help="the results as JSON")
+    fuzz.add_argument("--out", default="fuzz-findings", metavar="DIR", help="for what fails")
+    fuzz.add_argument("--jobs", type=_natural, help="devices at work at once")
+    fuzz.add_argument("--timeout", type=_seconds, default=120.0, help="seconds for one program")
+
     demo = commands.add_parser("demo", help="nearest words in a real embedding table")
     demo.add_argument("words", nargs="*", default=WORDS, help="words to look up")
     demo.add_argument("--device", help="a device by name (else the best one)")
@@ -124,6 +143,10 @@ def run(arguments: argparse.Namespace) -> int:
         from .bench import bench
 
         return bench(arguments)
+    if arguments.command == "fuzz":
+        from .fuzz import fuzz
+
+        return fuzz(arguments)
     from .demo import demo
 
     return demo(arguments)

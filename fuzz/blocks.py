@@ -81,7 +81,8 @@ class Blocks(Special):
     uniform_values: list[Value]
     subgroup: int | None
     faults: bool
-    fences: tuple[str, ...] = ()  # scopes of fences that may stand anywhere
+    fences: tuple[str, ...] = ()  # their scopes
+    diverging: bool = True  # fences may stand anywhere
 
     def carried_types(self) -> tuple[Type, ...]:
         return tuple(self.any_type() for _ in range(int(self.rng.integers(0, 4))))
@@ -116,7 +117,7 @@ class Blocks(Special):
             ways.append((1, self.move_small))
         if memory.slots:
             ways.append((1, self.load_slot))
-        if self.fences:
+        if self.fences and self.diverging:
             ways.append((1, self.fence))
         if place.depth > 0:
             nested = ((4, self.branch), (1, self.switch), (2, self.count_up), (2, self.loop_while))
@@ -202,7 +203,7 @@ class Blocks(Special):
             old = self.b.emit("atomic", buffer, at, value, kind=kind)
         self.scope.append(old)
 
-    def fence(self, place: Place) -> None:
+    def fence(self, place: Place | None = None) -> None:
         known = [f for f in FENCES if f[0] in self.fences]
         scope, order = self.choose(known)
         self.b.do("fence", scope=scope, order=order)

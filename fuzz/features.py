@@ -15,7 +15,8 @@ class Features:
     index: the index type. lanes: vector widths. statements: length of the program, roughly.
     scarce: types whose arithmetic is rare. bools: buffers of bools. small: 8-bit floats. special:
     infinities, NaNs and the like. denormals: those too. near: ops with an error bound. slots.
-    fences: their scopes. copies: asynchronous ones. fragments: products of matrices (with a
+    fences: their scopes; diverging: also where
+    invocations have gone apart. copies: asynchronous ones. fragments: products of matrices (with a
     subgroup). atomics_more: float atomics, exchanges. deep: how far regions nest.
     """
 
@@ -44,6 +45,7 @@ class Features:
     near: bool = False
     slots: bool = False
     fences: tuple[str, ...] = ()
+    diverging: bool = True
     copies: bool = False
     fragments: bool = False
     atomics_more: bool = False

@@ -85,7 +85,7 @@ class _Generator:
         blocks.memory, blocks.index, blocks.left = made.memory, self.index, made.left
         blocks.workgroup, blocks.products = workgroup, made.products
         blocks.subgroup, blocks.faults, blocks.sites = features.subgroup, features.faults, []
-        blocks.fences = features.fences
+        blocks.fences, blocks.diverging = features.fences, features.diverging
         blocks.special = bool(made.memory.wild_outputs)
         blocks.flush = not features.denormals
         blocks.near_ops = {t.name: self.near_ops(t.bits) for t in self.types if t.is_float}

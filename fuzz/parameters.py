@@ -106,6 +106,9 @@ class Parameters:
     def matrices(self, subgroups: int) -> None:
         kinds = [("i8", "i8", "i32"), ("u8", "i8", "i32")]
         kinds += [("f16", "f16", "f32"), ("bf16", "bf16", "f32")]
+        kinds = [k for k in kinds if getattr(self.features, k[1])]
+        if not kinds:
+            return
         a, b, c = (DTYPES[n] for n in kinds[int(self.rng.integers(len(kinds)))])
         depth = 32 if a.is_int else 16
         made = []

@@ -2,7 +2,7 @@
 
 The file is the kernel's text form (`ir.text`) behind lines that start with `#`:
     # what it showed, in free words
-    #: {"grid": [2, 1, 1], "inputs": [[count, "base64 of the compressed bytes"], 17, ...]}
+    #: {"variant": 0, "grid": [2, 1, 1], "inputs": [[count, "base64 of compressed bytes"], 17]}
 An input is a buffer or slot, by its number of elements and its bytes, or the bits of a scalar.
 """
 
@@ -35,11 +35,13 @@ class CaseError(ValueError):
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel, one input per parameter (arrays in the memory form of their type) and the grid."""
+    """A kernel, one input per parameter (arrays in the memory form of their type) and the grid.
+    variant: which of a target's several forms of it is meant (see `targets`)."""
 
     kernel: Kernel
     inputs: tuple[Argument, ...]
     grid: Grid
+    variant: int = 0
 
     def arguments(self) -> list[Any]:
         """Fresh copies of the arguments."""
@@ -55,7 +57,8 @@ class Program:
 def to_text(program: Program, remarks: Sequence[str] = ()) -> str:
     """The file of a program."""
     pairs = zip(program.kernel.params, program.inputs, strict=True)
-    facts = {"grid": list(program.grid), "inputs": [_packed(p, a) for p, a in pairs]}
+    inputs = [_packed(p, a) for p, a in pairs]
+    facts = {"variant": program.variant, "grid": list(program.grid), "inputs": inputs}
     lines = [f"# {line}" for remark in remarks for line in remark.splitlines()]
     return "\n".join([*lines, _FACTS + json.dumps(facts), print_kernel(program.kernel)])
 
@@ -72,13 +75,14 @@ def from_text(text: str, where: str = "<case>") -> Program:
         kernel = parse_kernel("\n".join(lines[len(head) :]), where)
         verify(kernel)
         x, y, z = (int(n) for n in known["grid"])
+        variant = int(known["variant"])
         pairs = zip(kernel.params, known["inputs"], strict=True)
         inputs = tuple(_unpacked(p, a) for p, a in pairs)
     except (ParseError, VerifyError) as error:
         raise CaseError(str(error)) from error
     except (ValueError, KeyError, TypeError, zlib.error, binascii.Error) as error:
         raise CaseError(f"{where}: {type(error).__name__}: {error}") from error
-    return Program(kernel, inputs, (x, y, z))
+    return Program(kernel, inputs, (x, y, z), variant)
 
 
 def read(path: Path) -> Program:

@@ -17,7 +17,7 @@ class ScalarRunner:
         self.name = "scalar: one invocation at a time"
         self.traits = replace(Traits(), near=False, fragments=False)
 
-    def run(self, program: Program, variant: int) -> tuple[list[Any], Faults]:
+    def run(self, program: Program) -> tuple[list[Any], Faults]:
         arguments = program.arguments()
         faults = scalar.run(program.kernel, arguments, program.grid)
         return arguments, Faults.of(faults)

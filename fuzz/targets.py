@@ -42,15 +42,20 @@ class InvalidError(Exception):
 
 @dataclass(frozen=True)
 class Traits:
-    """What programs for a target may hold. scarce: types whose arithmetic is rare, because a
-    driver takes exponential time for chains of it. special: infinities and NaNs are promised."""
+    """What programs for a target may hold.
+
+    types: of buffers. scarce: types whose arithmetic is rare, because a driver takes exponential
+    time for chains of it. special: infinities and NaNs are promised. fences: their scopes.
+    diverging: fences may stand where invocations have gone apart. near: ops with a bound.
+    """
 
     types: frozenset[str] = ALL_TYPES
     subgroups: tuple[int, ...] = (8,)
     atomics64: bool = True
     scarce: frozenset[str] = frozenset()
     special: bool = True
-    device_fences: bool = True
+    fences: tuple[str, ...] = ("workgroup", "device")
+    diverging: bool = True
     fragments: bool = True
     near: bool = True
     shared_bytes: int = 16384
@@ -73,9 +78,9 @@ class Runner(Protocol):
     name: str
     traits: Traits
 
-    def run(self, program: Program, variant: int) -> tuple[list[Any], Faults]:
-        """Arguments after the run, and the faults. variant: which of several forms (such as with
-        bounds checks) to use. RefusedError, InvalidError."""
+    def run(self, program: Program) -> tuple[list[Any], Faults]:
+        """Arguments after the run, and the faults. `program.variant` chooses among several forms,
+        such as with bounds checks. RefusedError, InvalidError."""
         ...
 
     def close(self) -> None: ...
@@ -92,13 +97,13 @@ class DeviceRunner:
         self.folder = Path(tempfile.mkdtemp(prefix="gristmill-fuzz-"))
         self.numbers = itertools.count()
 
-    def run(self, program: Program, variant: int) -> tuple[list[Any], Faults]:
+    def run(self, program: Program) -> tuple[list[Any], Faults]:
         targets = self.device.capabilities.targets
-        target = targets[variant % len(targets)]
+        target = targets[program.variant % len(targets)]
         folder = self.folder / str(next(self.numbers))
         folder.mkdir()
         try:
-            build(program, target, Options(checks=variant % 4 == 3), folder)
+            build(program, target, Options(checks=program.variant % 4 == 3), folder)
             return self.launch(program, runtime.open_bundle(folder))
         finally:
             shutil.rmtree(folder)
@@ -164,21 +169,34 @@ def _reason(error: runtime.Refused) -> str:
     return ", ".join(sorted(lacks)) or "loads none of its targets"
 
 
+# The features that types need, of Vulkan and WebGPU; and what Vulkan needs besides.
+_NEEDS = {"f64": ("f64",), "i64": ("i64",), "u64": ("i64",)}
+_NARROW = {
+    **dict.fromkeys(("bool", "f8e4m3", "f8e5m2"), ("storage8",)),
+    **dict.fromkeys(("i8", "u8"), ("storage8", "i8")),
+    **dict.fromkeys(("i16", "u16"), ("storage16", "i16")),
+    "f16": ("storage16", "f16", "float_controls_rte16"),
+    "bf16": ("storage16",),
+}
+
+
 def traits_of(has: Capabilities) -> Traits:
     """What a device of the runtime takes, from what it says of itself."""
     kind, features = has.device.partition(":")[0], has.features
     most = min(has.limits.shared_bytes, 16384)
     if kind in ("vulkan", "wgpu"):
-        types = (
-            ALL_TYPES - ({"f64"} - features) - ({"i64", "u64"} if "i64" not in features else set())
-        )
+        needs = _NEEDS | (_NARROW if kind == "vulkan" else {})
+        lacking = {t for t, wanted in needs.items() if not features.issuperset(wanted)}
+        fences = ("workgroup", *(("device",) if "memory_model" in features else ()))
         return Traits(
-            types=frozenset(types),
+            types=ALL_TYPES - lacking,
             subgroups=has.subgroup_sizes,
             atomics64={"atomic_i64", "atomic_shared_i64"} <= features,
             scarce=frozenset({"f16"}),
             special="float_controls_signed_zero_inf_nan" in features,
-            device_fences=kind == "vulkan" and "memory_model" in features,
+            fences=fences if kind == "vulkan" else (),
+            # Mesa 22.3 lets invocations wait at a memory barrier, and forgets who was away.
+            diverging="llvmpipe" not in has.name,
             shared_bytes=most,
             numerics=GRAPHICS,
         )

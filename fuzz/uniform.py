@@ -39,6 +39,8 @@ class Uniform(Blocks):
                 ways.append(self.shared_add_up)
             if self.subgroup:
                 ways.extend([self.subgroup_ops] * 3)
+            if self.fences:
+                ways.append(self.fence)
             if self.copies:
                 ways.append(self.copy)
             if self.products:
