@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import decode, elf, gpr_index, registry
+from . import counters, decode, elf, flow, gpr_index, hazards, registry
 from .errors import CodeObjectError, EmulationError
 from .state import Arch
 
@@ -43,6 +43,15 @@ class CodeObject:
     def kernels(self) -> list[str]:
         return sorted(name[:-3] for name in self.elf.symbols if name.endswith(".kd"))
 
+    @property
+    def functions(self) -> list[int]:
+        """Addresses of instructions that have a name."""
+        sections, linked = self.elf.sections, self.elf.type == elf.ET_DYN
+        named = [s for s in self.elf.symbols.values() if s.section < len(sections)]
+        code = [s for s in named if sections[s.section].flags & elf.SHF_EXECINSTR]
+        found = {s.value + (0 if linked else sections[s.section].address) for s in code}
+        return sorted(found & self.instructions.keys())
+
     def descriptor(self, kernel: str) -> elf.Descriptor:
         return elf.descriptor(self.elf, kernel)
 
@@ -64,6 +73,20 @@ class Program:
     def __init__(self, code: CodeObject, arch: Arch) -> None:
         self.code, self.arch = code, arch
         self.steps: dict[int, tuple[registry.Step, int]] = {}
+        self._checked: set[int] = set()
+
+    def check(self, entry: int) -> None:
+        """Every path from `entry` waits where it has to; MissingWait."""
+        if entry in self._checked:
+            return
+        instructions, entries = self.code.instructions, [entry]
+        if any(i.mnemonic == "s_swappc_b64" for i in instructions.values()):
+            entries += self.code.functions
+        found = {at: instructions[at] for at in sorted(flow.reached(instructions, entries))}
+        counters.Waits(self.arch).run(found, entries)
+        if self.arch.generation == 9:
+            hazards.Hazards(self.arch).run(found, entries)
+        self._checked.add(entry)
 
     def step(self, address: int) -> tuple[registry.Step, int]:
         """(closure, address of the next instruction)."""

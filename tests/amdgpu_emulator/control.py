@@ -71,18 +71,12 @@ def _trap(i: Instruction, arch: Arch) -> Step:
     raise i.unknown("a trap: no handler is installed")
 
 
-# Branches: the operand is a distance in words from the following instruction.
-
-
-def branch_target(i: Instruction) -> int:
-    distance = int(i.operands[-1].value)
-    distance -= 1 << 16 if distance >= 1 << 15 else 0
-    return i.next + 4 * distance
+# Branches
 
 
 @instruction("s_branch")
 def _branch(i: Instruction, arch: Arch) -> Step:
-    target = branch_target(i)
+    target = i.branch_target
     return lambda m: target
 
 
@@ -103,7 +97,7 @@ CONDITIONS: dict[str, Callable[[Machine], Array]] = {
 
 @instruction(*(f"s_cbranch_{name}" for name in CONDITIONS))
 def _conditional(i: Instruction, arch: Arch) -> Step:
-    target, following = branch_target(i), i.next
+    target, following = i.branch_target, i.next
     condition = CONDITIONS[i.mnemonic.removeprefix("s_cbranch_")]
 
     def step(m: Machine) -> int | Array | None:
@@ -137,7 +131,7 @@ def _set_pc(i: Instruction, arch: Arch) -> Step:
 
 @instruction("s_call_b64")
 def _call(i: Instruction, arch: Arch) -> Step:
-    target, save = branch_target(i), scalar_target(i, U64)
+    target, save = i.branch_target, scalar_target(i, U64)
 
     def step(m: Machine) -> int:
         save(m, np.full(m.count, m.code_base + i.next, np.uint64))

@@ -76,6 +76,13 @@ class Instruction:
     def next(self) -> int:
         return self.address + self.size
 
+    @property
+    def branch_target(self) -> int:
+        """Where a branch goes: its operand is a distance in words from the next instruction."""
+        distance = int(self.operands[-1].value)
+        distance -= 1 << 16 if distance >= 1 << 15 else 0
+        return self.next + 4 * distance
+
     def number(self, modifier: str, default: int = 0) -> int:
         """The value of a modifier such as `offset:-16`."""
         found = self.modifiers.get(modifier)

@@ -35,6 +35,11 @@ class UnwrittenLds(EmulationError):  # noqa: N818
     """A read of workgroup memory that nothing has written."""
 
 
+class MissingWait(EmulationError):  # noqa: N818
+    """An instruction touches a register, or a barrier is reached, before something that hardware
+    does not wait for by itself is done."""
+
+
 class Deadlock(EmulationError):  # noqa: N818
     """Waves of a workgroup wait at a barrier that the others do not reach."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .code import CodeObject, Program
 from .elf import Descriptor
-from .errors import CodeObjectError
+from .errors import CodeObjectError, EmulationError
 from .lds import Lds
 from .memory import Memory
 from .scheduler import Budget, run
@@ -63,6 +63,10 @@ def dispatch(
         raise CodeObjectError(f"grid {grid} is not of whole workgroups {workgroup}")
     shape = tuple(g // w for g, w in zip(grid, workgroup, strict=True))
     program = code.program(wave_size(code, d))
+    try:
+        program.check(d.entry)
+    except EmulationError as error:
+        raise error.place(kernel, error.where) from None
     budget = Budget(LIMIT)
     packet = None
     if packet_address is None:
