@@ -17,7 +17,8 @@ class Features:
     infinities, NaNs and the like. denormals: those too. near: ops with an error bound. slots.
     fences: their scopes; diverging: also where
     invocations have gone apart. copies: asynchronous ones. fragments: products of matrices (with a
-    subgroup). atomics_more: float atomics, exchanges. deep: how far regions nest.
+    subgroup). atomics_more: float atomics, exchanges. deep: how far regions nest. buffers:
+    the most that a target binds.
     """
 
     i8: bool = False
@@ -50,6 +51,7 @@ class Features:
     fragments: bool = False
     atomics_more: bool = False
     deep: int = 3
+    buffers: int = 64
 
     def types(self) -> list[DType]:
         """The scalar types beyond i32 and u32."""

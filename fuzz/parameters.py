@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..ir.builder import Builder
@@ -35,56 +37,80 @@ class Parameters:
     def chance(self, probability: float) -> bool:
         return bool(self.rng.random() < probability)
 
+    def room(self, buffers: int) -> bool:
+        """Whether a target binds that many more, with the fault bitmap."""
+        taken = sum(p.is_memory for p in self.params) + self.features.faults
+        return taken + buffers <= self.features.buffers
+
     def declare(self, invocations: int, workgroup: int) -> None:
         """All parameters."""
         features, memory = self.features, self.memory
+        few = features.buffers < 16
         stored = (*self.types, *((bool_,) if features.bools and self.chance(0.5) else ()))
-        for t in stored:
+        for t in stored[-3:] if few else stored:
             count = int(self.rng.integers(16, 100))
             value = self.buffer(f"in_{t}", t, Access.READ, self.data(t, count))
             memory.inputs.append((value, count))
-        for t in stored[-3:]:
+        for t in stored[-2:] if few else stored[-3:]:
             data = self.data(t, invocations * memory.own)
             memory.outputs.append(self.buffer(f"out_{t}", t, Access.READWRITE, data))
-        if features.atomics:
-            self.sums()
-        floats = [t for t in self.types if t.is_float]
-        if features.special:
-            for t in floats:
-                count = int(self.rng.integers(16, 60))
-                data = wild_data(self.rng, t, count, features.denormals)
-                memory.wild_inputs.append((self.buffer(f"any_{t}", t, Access.READ, data), count))
-            for t in floats[:2]:
-                data = self.data(t, invocations * memory.own)
-                memory.wild_outputs.append(self.buffer(f"wild_{t}", t, Access.READWRITE, data))
-        if features.near:
-            for t in floats[:2]:
-                data = self.data(t, invocations * memory.own)
-                memory.near_outputs.append(self.buffer(f"near_{t}", t, Access.WRITE, data))
-        if features.small:
-            self.small(invocations)
-        if features.slots:
-            t = self.types[int(self.rng.integers(len(self.types)))]
-            value = self.memory_param("slot", t, self.data(t, 1), Access.READ, kind="slot")
-            memory.slots.append(value)
-        if features.copies:
-            t = self.types[-1]
-            count = int(self.rng.choice([n for n in (4, 8, 16) if n >= t.bytes])) // t.bytes
-            data = self.data(t, count * (workgroup + 2))
-            self.copied.append((self.buffer(f"block_{t}", t, Access.READ, data), count))
-        if features.fragments and features.subgroup:
-            self.matrices(invocations // features.subgroup)
+        floats = [t for t in self.types if t.is_float][:2]
+        parts: list[tuple[bool, Callable[[], None]]] = [
+            (features.atomics, self.sums),
+            (features.special, lambda: self.special(floats, invocations)),
+            (features.near, lambda: self.near(floats, invocations)),
+            (features.small, lambda: self.small(invocations)),
+            (features.slots, self.slot),
+            (features.copies, lambda: self.block(workgroup)),
+            (features.fragments, lambda: self.matrices(invocations // (features.subgroup or 1))),
+        ]
+        for n in self.rng.permutation(len(parts)):
+            wanted, declare = parts[int(n)]
+            if wanted:
+                declare()
         for t in (i32, u32, *self.types[2:3]):
             self.params.append(Param(f"flag_{t}", "scalar", t))
             self.inputs.append(self.scalar(t))
             self.values.append(self.builder.value(t, f"flag_{t}"))
+
+    def special(self, floats: list[DType], invocations: int) -> None:
+        for t in floats:
+            if self.room(2):
+                count = int(self.rng.integers(16, 60))
+                data = wild_data(self.rng, t, count, self.features.denormals)
+                value = self.buffer(f"any_{t}", t, Access.READ, data)
+                self.memory.wild_inputs.append((value, count))
+                data = self.data(t, invocations * self.memory.own)
+                value = self.buffer(f"wild_{t}", t, Access.READWRITE, data)
+                self.memory.wild_outputs.append(value)
+
+    def near(self, floats: list[DType], invocations: int) -> None:
+        for t in floats:
+            if self.room(1):
+                data = self.data(t, invocations * self.memory.own)
+                value = self.buffer(f"near_{t}", t, Access.WRITE, data)
+                self.memory.near_outputs.append(value)
+
+    def slot(self) -> None:
+        if self.room(1):
+            t = self.types[int(self.rng.integers(len(self.types)))]
+            value = self.memory_param("slot", t, self.data(t, 1), Access.READ, kind="slot")
+            self.memory.slots.append(value)
+
+    def block(self, workgroup: int) -> None:
+        """What asynchronous copies read."""
+        if self.room(1):
+            t = self.types[-1]
+            count = int(self.rng.choice([n for n in (4, 8, 16) if n >= t.bytes])) // t.bytes
+            data = self.data(t, count * (workgroup + 2))
+            self.copied.append((self.buffer(f"block_{t}", t, Access.READ, data), count))
 
     def sums(self) -> None:
         """Buffers on which all invocations act atomically, each in one way."""
         memory, more = self.memory, self.features.atomics_more
         for t in self.types:
             if t.bits == 32 or (t.bits == 64 and t.is_int and self.features.atomics64):
-                if t.is_float and not more:
+                if not self.room(1) or (t.is_float and not more):
                     continue
                 kinds = FLOAT_ATOMIC_KINDS if t.is_float else ATOMIC_KINDS
                 if more:
@@ -96,6 +122,8 @@ class Parameters:
                 memory.fixed[value.id] = (low, high + 1)
 
     def small(self, invocations: int) -> None:
+        if not self.room(2):
+            return
         t = DTYPES[_SMALL[int(self.rng.integers(2))]]
         count = int(self.rng.integers(16, 60))
         source = self.buffer(f"in_{t}", t, Access.READ, wild_data(self.rng, t, count, True))
@@ -107,7 +135,7 @@ class Parameters:
         kinds = [("i8", "i8", "i32"), ("u8", "i8", "i32")]
         kinds += [("f16", "f16", "f32"), ("bf16", "bf16", "f32")]
         kinds = [k for k in kinds if getattr(self.features, k[1])]
-        if not kinds:
+        if not kinds or not self.features.subgroup or not self.room(3):
             return
         a, b, c = (DTYPES[n] for n in kinds[int(self.rng.integers(len(kinds)))])
         depth = 32 if a.is_int else 16

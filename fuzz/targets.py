@@ -58,7 +58,7 @@ class Traits:
     diverging: bool = True
     fragments: bool = True
     near: bool = True
-    shared_bytes: int = 16384
+    buffers: int = 64
     numerics: Numerics = field(default=IEEE)
 
 
@@ -183,7 +183,6 @@ _NARROW = {
 def traits_of(has: Capabilities) -> Traits:
     """What a device of the runtime takes, from what it says of itself."""
     kind, features = has.device.partition(":")[0], has.features
-    most = min(has.limits.shared_bytes, 16384)
     if kind in ("vulkan", "wgpu"):
         needs = _NEEDS | (_NARROW if kind == "vulkan" else {})
         lacking = {t for t, wanted in needs.items() if not features.issuperset(wanted)}
@@ -197,11 +196,11 @@ def traits_of(has: Capabilities) -> Traits:
             fences=fences if kind == "vulkan" else (),
             # Mesa 22.3 lets invocations wait at a memory barrier, and forgets who was away.
             diverging="llvmpipe" not in has.name,
-            shared_bytes=most,
+            buffers=has.limits.buffers,
             numerics=GRAPHICS,
         )
     subgroups = tuple(n for n in has.subgroup_sizes if n in (2, 4, 8, 16, 32, 64))
-    return Traits(subgroups=subgroups, shared_bytes=most)
+    return Traits(subgroups=subgroups)
 
 
 def open_runner(spec: str, timeout: float = 60.0) -> Runner:
