@@ -10,7 +10,7 @@ from __future__ import annotations
 # What is traced.
 MAX_OPS = 100_000  # operations of one kernel
 MAX_WORK = 500_000  # operations traced in all, with those traced twice to learn types
-MAX_STEPS = 2_000_000  # statements and expressions traced, also those that leave no operation
+MAX_STEPS = 1_000_000  # statements and expressions traced, also those that leave no operation
 MAX_DEPTH = 100  # statements with bodies within one another, and device functions' bodies
 MAX_EXPRESSION = 4 * MAX_DEPTH  # expressions within one another
 MAX_INLINE = 60  # device functions within one another

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gristmill.ir.lang.surface import TABLE, VECTORS
+from gristmill.ir.limits import TABLE as LIMITS
 from gristmill.ir.ops import ROWS
 
 PAGE = Path(__file__).parents[1] / "docs/LANGUAGE.md"
@@ -57,6 +58,11 @@ def _bounds(names: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _limits() -> str:
+    lines = ["| what | at most |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {what} | {most:,} |" for what, most in LIMITS)]) + "\n"
+
+
 def tables() -> dict[str, str]:
     """Every table by name. Each function of the language is in one of them."""
     atomics = [n for n in TABLE if n.startswith("atomic_")]
@@ -93,6 +99,7 @@ def tables() -> dict[str, str]:
         "exact": _rows(exact),
         "maths": _bounds(bounded),
         "composed": _rows(composed),
+        "limits": _limits(),
     }
 
 

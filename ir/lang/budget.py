@@ -29,7 +29,7 @@ def bounded(t: Tracer, node: ast.AST, entry: Entry) -> Entry:
         count, excess = measure(entry)
         if excess is not None:
             t.fail(node, excess)
-        spend(t, node, count >> 4)
+        spend(t, node, count >> 2)
     return entry
 
 

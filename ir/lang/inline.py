@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..limits import MAX_INLINE
 from . import again, literals
+from .budget import spend
 from .exits import DONE, RETURN
 from .frames import Frame
 from .values import Conflict, Entry, Undefined
@@ -29,6 +30,7 @@ def inline(
         t.fail(node, f"{function.name} calls itself; recursion is not supported in a kernel")
     if len(t.frames) > MAX_INLINE:
         t.fail(node, f"device functions call one another deeper than {MAX_INLINE} levels")
+    spend(t, node, 8)
     try:
         bound = function.parameters.bind(args, kwargs)
     except TypeError as error:

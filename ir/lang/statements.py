@@ -29,7 +29,7 @@ _STAYING = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Assert, ast.
 def block(t: Tracer, body: list[ast.stmt]) -> None:
     """Trace statements in order; what follows an early exit is guarded by its flag."""
     if body:
-        spend(t, body[0], len(body))
+        spend(t, body[0], len(body) + 2)
     if body and (flag := pending(t)) is not None:  # set in the arm that `body` was moved into
         guard(t, body[0], flag, partial(block, t, body))
         return
