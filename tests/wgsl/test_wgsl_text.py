@@ -112,8 +112,26 @@ def test_no_vector_of_constants_with_a_zero_lane_divides() -> None:
       store %0, %1, %6
       return"""
     made = text(kernel("x: u32 buffer readwrite", body))
-    assert re.search(r"let (c_\d+) = vec2<u32>\(3u, 0u\);", made)
+    assert re.search(r"let c_\d+ = vec2<u32>\(3u, 0u\);", made)
     assert "% vec2<u32>(3u, 0u)" not in made
+
+
+def test_a_vector_made_of_the_lanes_of_another_is_one_of_constants() -> None:
+    body = """
+      %1 = const 0 : i32
+      %2 = const 3 : u32
+      %3 = const 0 : u32
+      %4 = load %0, %1 {lanes=2} : u32x2
+      %5 = splat %2 : u32x2
+      %6 = insert %5, %3 {lane=1} : u32x2
+      %7 = shuffle %5, %6 {lanes=[0, 3]} : u32x2
+      %8 = mod %4, %6 : u32x2
+      %9 = mod %8, %7 : u32x2
+      store %0, %1, %9
+      return"""
+    made = text(kernel("x: u32 buffer readwrite", body))
+    assert len(re.findall(r"let \w+ = vec2<u32>\(3u, 0u\);", made)) == 2
+    assert "% vec2" not in made
 
 
 def test_lanes_of_vectors_of_constants_are_the_constants() -> None:
