@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -55,10 +56,12 @@ class CompileLimitError(CompileError):
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a build may choose. checks: bounds-check every access (DESIGN: Faults). llvm: how LLVM
-    is reached, `llvmlite` or the programs of `llc`; the bytes are the same."""
+    is reached, `llvmlite` or the programs of `llc`; the bytes are the same. spirv_codegen: what
+    makes SPIR-V, the emitter here (`direct`) or LLVM's (`llc`)."""
 
     checks: bool = False
     llvm: str = "llvmlite"
+    spirv_codegen: str = "direct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,16 @@ class Emitted:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def backend(name: str) -> ModuleType:
+def stage(target: str, options: Mapping[str, Any]) -> str:
+    """The package in `backends` that compiles for a target, by the `Options` that are not usual."""
+    name = target.partition("-")[0]
+    return f"{name}_llc" if name == "spirv" and options.get("spirv_codegen") == "llc" else name
+
+
+def backend(name: str, options: Options | None = None) -> ModuleType:
     """The emit module of a backend, imported on demand."""
+    if options is not None:
+        name = stage(name, {"spirv_codegen": options.spirv_codegen})
     return importlib.import_module(f"gristmill.backends.{name}.emit")
 
 
@@ -95,7 +106,7 @@ def _compile(
     kernel: Kernel, target: str, options: Options, key: str, file: str
 ) -> tuple[bytes, Manifest]:
     parsed = Target.parse(target)
-    module = backend(parsed.backend)
+    module = backend(parsed.backend, options)
     try:
         check_limits(kernel, module.SHARED_BYTES, module.INVOCATIONS)
     except VerifyError as error:

@@ -25,7 +25,7 @@ def compile_step(text: str, target: str, options: Mapping[str, Any], key: str) -
     chosen = Options(**options)
     blob, manifest = compile_kernel(text, target, chosen, key)
     name, _, arch = target.partition("-")
-    module = backend(name)
+    module = backend(name, chosen)
     if hasattr(module, "check_label"):
         module.check_label(blob, manifest)
     elif hasattr(module, "validate"):

@@ -27,6 +27,15 @@ STAGES: dict[str, tuple[str, ...]] = {
     "trace": ("ir/*.py", "ir/ops/**/*.py", "ir/lang/**/*.py", "backends/trace.py"),
     "interp": (*_CORE, "backends/interp/**/*.py"),
     "spirv": (*_LOWERED, "backends/usage.py", "backends/spirv/**/*.py"),
+    "spirv_llc": (
+        *_SIMT,
+        "backends/usage.py",
+        "backends/spirv/__init__.py",
+        "backends/spirv/module.py",
+        "backends/spirv/opcodes.py",
+        "backends/spirv/validate.py",
+        "backends/spirv_llc/**/*.py",
+    ),
     "wgsl": (*_LOWERED, "backends/usage.py", "backends/wgsl/**/*.py"),
     "cpu": (
         *_LOWERED,

@@ -38,3 +38,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.failed and seed is not None:
         report.sections.append(("seed", f"repeat with GRISTMILL_SEED={seed}"))
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests tell by `record_property("summary", LINE)`, also from other processes."""
+    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
+    for line in (text for r in reports for name, text in r.user_properties if name == "summary"):
+        terminalreporter.write_line(str(line))

@@ -17,8 +17,11 @@ _SECONDS = 300
 
 
 @lru_cache
-def program(name: str) -> tuple[str, str]:
-    """Path and version of `opt` or `llc`. LlvmError where there is none of the right version."""
+def program(name: str, option: str = "toolchain=llc") -> tuple[str, str]:
+    """Path and version of `opt` or `llc`. LlvmError where there is none of the right version.
+
+    option: what asks for it.
+    """
     expected = ".".join(map(str, LLVM_VERSION))
     seen = []
     for candidate in (f"{name}-{LLVM_VERSION[0]}", name):
@@ -35,7 +38,7 @@ def program(name: str) -> tuple[str, str]:
             return path, version
         seen.append(f"{candidate} is {version}")
     what = f"; {', '.join(seen)}" if seen else ""
-    raise LlvmError(f"toolchain=llc needs {name} of LLVM {expected} on PATH{what}")
+    raise LlvmError(f"{option} needs {name} of LLVM {expected} on PATH{what}")
 
 
 def identity() -> str:

@@ -157,11 +157,8 @@ class Writer:
         """A value that a name or a call stands for."""
         self.values[value.id] = Expr(text)
 
-    def define(
-        self, op: Op, text: str, *, atom: bool = False, constant: bool | None = None
-    ) -> None:
-        """The result of a pure op. atom: the text needs no parentheses within another one.
-        constant: whether it is made of constants alone, where its operands do not tell."""
+    def define(self, op: Op, text: str, *, atom: bool = False) -> None:
+        """The result of a pure op. atom: the text needs no parentheses within another one."""
         result = op.results[0]
         depths = [self.values[v.id].depth for v in op.operands if v.id in self.values]
         depth = 1 + max(depths, default=0)
@@ -169,11 +166,8 @@ class Writer:
         if count == 0:
             return
         if count == 1 and region == id(self.region) and depth < _DEPTH:
-            if constant is None:
-                constant = bool(op.operands) and all(
-                    self.values[v.id].constant for v in op.operands
-                )
-            self.values[result.id] = Expr(text if atom else f"({text})", depth, constant)
+            fixed = bool(op.operands) and all(self.values[v.id].constant for v in op.operands)
+            self.values[result.id] = Expr(text if atom else f"({text})", depth, fixed)
         else:
             self.effect(op, text)
 

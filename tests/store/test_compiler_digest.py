@@ -18,6 +18,7 @@ ENTRIES = {
     "trace": ("backends/trace.py", "ir/lang/__init__.py"),
     "interp": ("backends/compile.py", "backends/interp/emit.py"),
     "spirv": ("backends/steps.py", "backends/spirv/emit.py"),
+    "spirv_llc": ("backends/steps.py", "backends/spirv_llc/emit.py"),
     "wgsl": ("backends/steps.py", "backends/wgsl/emit.py"),
     "cpu": ("backends/steps.py", "backends/cpu/emit.py", "backends/cpu/replay.py"),
     "ptx": ("backends/steps.py", "backends/ptx/emit.py"),

@@ -1,0 +1,203 @@
+"""What the route through LLVM makes of a kernel: a corrected module, or a typed refusal."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gristmill.backends.compile import CompileError, Options, compile_kernel
+from gristmill.backends.spirv_llc import binary, interface, llc
+from gristmill.backends.spirv_llc import emit as route
+from gristmill.backends.spirv_llc.errors import RouteError
+from gristmill.ir import interp
+from gristmill.ir.core import Kernel
+from gristmill.ir.lang import *
+from gristmill.ir.text import print_kernel
+from need import tool
+from vulkan_driver import Driver
+
+# LLVM's own pass on bit casts ends the process on this.
+DEADLY = """
+@a = internal addrspace(10) global [8 x float] poison
+define void @"kernel."() "hlsl.shader"="compute" "hlsl.numthreads"="32,1,1" {
+  store [8 x float] zeroinitializer, ptr addrspace(10) @a
+  ret void
+}
+"""
+
+
+@kernel(workgroup=lambda: (32, 1, 1), grid=lambda: (1, 1, 1))
+def everything(x: Read[u8], y: ReadWrite[f32], n: ReadWrite[i32], a: f32):
+    """A loop, workgroup memory, barriers, an atomic, a sum of a product, a narrow type."""
+    tile = workgroup_array(f32, 32)
+    i = local_id(0)
+    for _ in range(64):
+        tile[i] = a * y[i] + f32(x[i])
+        barrier()
+        y[i] = tile[31 - i]
+        barrier()
+    atomic_add(n, 0, 3)
+
+
+@kernel(workgroup=lambda: (32, 1, 1), grid=lambda: (4, 1, 1))
+def exchanges(x: Read[f32], greatest: ReadWrite[f32], taken: ReadWrite[i32], ends: ReadWrite[i64]):
+    """Atomics that LLVM has not: of floats, of 64 bits, compare-and-swap."""
+    i = global_id(0)
+    atomic_max(greatest, 0, x[i])
+    fence("device", "acq_rel")
+    atomic_compare_exchange(taken, i // 2, 0, 1)
+    atomic_max(ends, 0, i64(i) * 10_000_000_000)
+
+
+@pytest.fixture
+def traced(require: Callable[..., None]) -> Kernel:
+    require("llc")
+    return everything.trace("s")
+
+
+def listing(k: Kernel, arch: str, require: Callable[..., None]) -> str:
+    require("spirv-dis")
+    blob = route.emit(k, arch, Options()).blob
+    run = subprocess.run(
+        [str(tool("spirv-dis")), "--raw-id", "-"], input=blob, capture_output=True, check=True
+    )
+    return run.stdout.decode()
+
+
+@pytest.mark.parametrize(("arch", "version"), [("vulkan1.1", "1.3"), ("vulkan1.3", "1.6")])
+def test_what_llvm_writes_wrongly_is_corrected(
+    traced: Kernel, arch: str, version: str, require: Callable[..., None]
+) -> None:
+    text = listing(traced, arch, require)
+    assert f"; Version: {version}\n" in text
+    constants = dict(re.findall(r"(%\d+) = OpConstant %\d+ (\d+)", text))
+    barriers = re.findall(r"OpControlBarrier (%\d+) (%\d+) (%\d+)", text)
+    assert {tuple(constants[n] for n in found) for found in barriers} == {("2", "2", "328")}
+    assert len(barriers) == 2
+    (atomic,) = re.findall(r"OpAtomicIAdd %\d+ %\d+ (%\d+) (%\d+)", text)
+    assert [constants[n] for n in atomic] == ["1", "0"]
+    assert text.count(" Block") == 4
+    for operation in ("OpFMul", "OpFAdd"):
+        for result in re.findall(rf"(%\d+) = {operation} ", text):
+            assert f"OpDecorate {result} NoContraction" in text
+    assert re.findall(r"OpLoopMerge %\d+ %\d+ (\w+)", text) == ["None"]
+    capabilities = re.findall(r"OpCapability (\w+)", text)
+    assert capabilities == ["Shader", "StorageBuffer8BitAccess"]
+    assert ("SPV_KHR_8bit_storage" in text) == (arch == "vulkan1.1")
+    for word in ("OpName", "OpSource", "Linkage", "Aligned", "OpFunctionCall", "OpConstantNull"):
+        assert word not in text
+    (listed,) = re.findall(r'OpEntryPoint GLCompute %\d+ "everything"((?: %\d+)*)', text)
+    inputs = len(re.findall(r"OpVariable %\d+ Input", text))
+    variables = len(re.findall(r"OpVariable %\d+ (?!Function)", text))
+    assert len(listed.split()) == (inputs if arch == "vulkan1.1" else variables)
+
+
+def test_products_and_sums_are_fused_where_a_kernel_says_so(
+    traced: Kernel, require: Callable[..., None]
+) -> None:
+    assert "NoContraction" in listing(traced, "vulkan1.1", require)
+    assert "NoContraction" not in listing(replace(traced, fast=("contract",)), "vulkan1.1", require)
+
+
+def test_equal_kernels_give_equal_bytes(traced: Kernel) -> None:
+    first, second = (route.emit(traced, "vulkan1.1", Options()).blob for _ in range(2))
+    assert first == second
+
+
+def test_the_manifest_is_that_of_the_direct_emitter(traced: Kernel) -> None:
+    """But for how it was made: a device launches both alike."""
+    text, target = print_kernel(traced), "spirv-vulkan1.1"
+    _, direct = compile_kernel(text, target, Options())
+    _, ours = compile_kernel(text, target, Options(spirv_codegen="llc"))
+    assert ours.facts == {**direct.facts, "codegen": "llc"}
+    for name in ("entry", "params", "workgroup", "index", "subgroup", "sites", "shared_bytes"):
+        assert getattr(ours, name) == getattr(direct, name)
+    assert set(ours.requires) == {"storage8"}
+
+
+def test_atomics_that_llvm_does_not_have(driver: Driver, rng: np.random.Generator) -> None:
+    k = exchanges.trace("s")
+    emitted = route.emit(k, "vulkan1.1", Options())
+    if driver.lacks(emitted):
+        assert driver.lacks(emitted) <= {"i64", "atomic_i64"}
+        return
+    x = rng.standard_normal(128).astype(np.float32)
+    given = [x, np.full(1, -9, np.float32), np.arange(64, dtype=np.int32) % 2, np.zeros(1, int)]
+    wanted, actual = ([a.copy() for a in given] for _ in range(2))
+    interp.run(k, wanted, (4, 1, 1))
+    driver.launch(k, emitted, actual, (4, 1, 1))
+    for a, b in zip(actual, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_dead_llc_is_a_refusal(traced: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = route.write_kernel
+    monkeypatch.setattr(route, "write_kernel", lambda *a: (DEADLY, real(*a)[1]))
+    with pytest.raises(RouteError, match=r"llc ended by signal \d+ in its pass '.*'") as found:
+        route.emit(traced, "vulkan1.1", Options())
+    assert (found.value.stage, found.value.kernel) == ("llc", "everything")
+    again = pickle.loads(pickle.dumps(found.value))
+    assert (type(again), str(again)) == (RouteError, str(found.value))
+
+
+def test_text_that_llvm_does_not_read_is_a_refusal_with_its_words(
+    traced: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = route.write_kernel
+    monkeypatch.setattr(route, "write_kernel", lambda *a: ("define oops", real(*a)[1]))
+    with pytest.raises(RouteError, match=r"\(llc\): expected type"):
+        route.emit(traced, "vulkan1.1", Options())
+
+
+def test_an_llc_that_takes_too_long_is_a_refusal(
+    traced: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = llc.compile_module
+    monkeypatch.setattr(llc, "compile_module", lambda text, arch: real(text, arch, 1e-4))
+    with pytest.raises(RouteError, match=r"llc was not done after 0\.0001 seconds") as found:
+        route.emit(traced, "vulkan1.1", Options())
+    assert found.value.stage == "timeout"
+
+
+def test_a_module_that_is_not_valid_is_a_refusal(
+    traced: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interface, "requires", lambda module: ())
+    monkeypatch.setattr(route, "correct", lambda module, *rest: None)
+    with pytest.raises(RouteError, match=r"\(spirv-val\): ") as found:
+        route.emit(traced, "vulkan1.1", Options())
+    assert found.value.stage == "spirv-val"
+
+
+def test_cooperative_matrices_are_a_refusal_and_other_targets_errors(traced: Kernel) -> None:
+    with pytest.raises(CompileError, match=r"unknown arch 'vulkan1.3:dot4'; known by way of LLVM"):
+        route.emit(traced, "vulkan1.3:dot4", Options())
+
+
+@pytest.mark.parametrize(
+    ("entry", "workgroup", "buffers", "words"),
+    [
+        ("other", (32, 1, 1), 3, "its entry point is everything, not other"),
+        ("everything", (64, 1, 1), 3, r"its workgroup is \(32, 1, 1\), not \(64, 1, 1\)"),
+        ("everything", (32, 1, 1), 2, r"unexpected bindings .* \[\(2, 12\), \(3, 2\)\]"),
+    ],
+)
+def test_another_interface_is_told(
+    traced: Kernel, entry: str, workgroup: tuple[int, ...], buffers: int, words: str
+) -> None:
+    module = binary.parse(route.emit(traced, "vulkan1.1", Options()).blob)
+    interface.check_interface(module, "everything", (32, 1, 1), 3)
+    with pytest.raises(ValueError, match=words):
+        interface.check_interface(module, entry, workgroup, buffers)
+
+
+@pytest.mark.parametrize("blob", [b"", b"\0" * 20, b"\3\2\x23\7" + b"\0" * 20])
+def test_what_is_no_module_is_told(blob: bytes) -> None:
+    with pytest.raises(ValueError, match=r"no SPIR-V module|an instruction of 0 words"):
+        binary.parse(blob)
