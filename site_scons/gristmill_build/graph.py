@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from gristmill.backends.compile import stage
 from gristmill.ir.targets import BACKENDS
 from gristmill.store.files import sweep, write_atomic
 
@@ -131,7 +132,7 @@ def _compile(env: Any, step: Compile, config: Config, choice: Choice) -> None:
     request = {
         "target": step.target.name,
         "options": step.options,
-        "compiler": env["WORKSHOP"].compiler(step.target.backend),
+        "compiler": env["WORKSHOP"].compiler(stage(step.target.name, step.options)),
         "tools": step.tools,
     }
     source = MADE_FROM.get(step.target.backend)

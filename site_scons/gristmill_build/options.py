@@ -20,6 +20,7 @@ _LOADS = {
     **dict.fromkeys(("hsa", "amd"), ("hsaco",)),
     "vulkan": ("spirv",),
 }
+CODEGENS = ("direct", "llc")  # what makes SPIR-V
 _DAY = 86_400  # seconds
 _SWITCH = {"on": True, "1": True, "off": False, "0": False}
 
@@ -45,6 +46,9 @@ OPTIONS: dict[str, Option] = {
     "kernel": Option("KERNEL,...", "kernels to build (else all)"),
     "checks": Option("on | off", "check every access against its bounds", "off"),
     "toolchain": Option("llvmlite | llc", "how LLVM is reached (else as configured)"),
+    "spirv_codegen": Option(
+        "direct | llc", "how SPIR-V is made; by LLVM's llc as a second opinion", "direct"
+    ),
     "deadline": Option("SECONDS", "how long one kernel may compile", f"{DEADLINE:g}"),
     "out": Option("FOLDER", "where artifacts go", "artifacts"),
     "verbose": Option("1 | 0", "show tracebacks and carets for failures", "0"),
@@ -63,6 +67,7 @@ class Choice:
     everything: bool  # neither targets nor kernels are named
     checks: bool
     llvm: str
+    spirv_codegen: str
     deadline: float
     out: str
     verbose: bool
@@ -88,7 +93,8 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
         kernels,
         not (said["target"] or said["arch"] or said["kernel"]),
         _switch("checks", said["checks"]),
-        _route(said["toolchain"] or config.llvm),
+        _word("toolchain", said["toolchain"] or config.llvm, ROUTES),
+        _word("spirv_codegen", said["spirv_codegen"], CODEGENS),
         _seconds("deadline", said["deadline"]),
         said["out"] or "artifacts",
         _switch("verbose", said["verbose"]),
@@ -236,9 +242,9 @@ def _kernels(text: str, config: Config) -> list[str]:
     return names
 
 
-def _route(value: str) -> str:
-    if value not in ROUTES:
-        raise UsageError(f"unknown value toolchain={value}{nearest(value, ROUTES)}")
+def _word(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise UsageError(f"unknown value {name}={value}{nearest(value, known)}")
     return value
 
 

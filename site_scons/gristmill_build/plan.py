@@ -133,6 +133,10 @@ def joined(first: Plan, second: Plan) -> Plan:
 def tools(config: Config, choice: Choice, backend: str) -> tuple[str, ...]:
     """The outside tools of a backend with their versions, by the chosen way to LLVM."""
     found = config.tools.get(backend, ())
+    if backend == "spirv" and choice.spirv_codegen == "llc":
+        from gristmill.backends.spirv_llc.llc import identity as llc
+
+        return (*found, llc())
     if choice.llvm == "llvmlite":
         return found
     from gristmill.backends.llvm.external import identity
@@ -141,7 +145,9 @@ def tools(config: Config, choice: Choice, backend: str) -> tuple[str, ...]:
 
 
 def _route(choice: Choice, backend: str) -> dict[str, Any]:
-    """The option that says how LLVM is reached, where that is not the usual way."""
+    """The option that says how a backend makes code, where that is not the usual way."""
+    if backend == "spirv" and choice.spirv_codegen != "direct":
+        return {"spirv_codegen": choice.spirv_codegen}
     through = backend in THROUGH_LLVM and choice.llvm != "llvmlite"
     return {"llvm": choice.llvm} if through else {}
 

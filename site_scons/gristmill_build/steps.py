@@ -20,11 +20,13 @@ from typing import Any
 import SCons.Action
 import SCons.Errors
 
+from gristmill.backends.compile import stage
 from gristmill.store.bundle import Entry, Place, write_bundle
 from gristmill.store.files import WriteError, write_atomic
 from gristmill.store.key import assemble_key, compile_key, trace_key
 from gristmill.store.manifest import Manifest
 
+from . import refusals
 from .workshop import StepError, Workshop
 
 OUTPUTS = ("artifact", "manifest")
@@ -141,7 +143,7 @@ def compile_ir(target: Any, source: Any, env: Any) -> None:
         first = {**request["source"], "options": request["options"]}
         outputs = assembled(shop, ir, request, compiled(shop, ir, locs, first))
     else:
-        outputs = compiled(shop, ir, locs, request)
+        outputs = refusals.or_refusal(lambda: compiled(shop, ir, locs, request))
     write_all(target, (outputs["artifact"], outputs["manifest"]))
 
 
@@ -164,7 +166,7 @@ def compiled(shop: Workshop, ir: bytes, locs: Path, request: dict[str, Any]) -> 
             raise source_error(error, locs.read_bytes()) from error
         return outputs
 
-    return shop.answer(key, OUTPUTS, request["target"].partition("-")[0], make)
+    return shop.answer(key, OUTPUTS, stage(request["target"], request["options"]), make)
 
 
 def subject(ir: bytes) -> str:
@@ -226,18 +228,21 @@ def refuse_missing_tools(tools: list[str], target: str) -> None:
                 f"{target} needs an assembler: ptxas, or pip install 'gristmill[cubin]'"
             )
         if tool == "llc missing":
-            raise StepError(f"{target}: {missing_llvm()}")
+            raise StepError(f"{target}: {missing_llvm(target)}")
         if version == "missing":
             raise StepError(
                 f"{target} needs the Python package {name}: pip install 'gristmill[build]'"
             )
 
 
-def missing_llvm() -> str:
-    """What toolchain=llc lacks on this machine."""
+def missing_llvm(target: str) -> str:
+    """What toolchain=llc, or spirv_codegen=llc, lacks on this machine."""
     from gristmill.backends.llvm import external
+    from gristmill.backends.spirv_llc import llc
 
     try:
+        if target.startswith("spirv-"):
+            return llc.program()[0]
         return " and ".join(external.program(name)[0] for name in ("opt", "llc"))
     except external.LlvmError as error:
         return str(error)
@@ -247,9 +252,11 @@ def missing_llvm() -> str:
 def bundle(target: Any, source: Any, env: Any) -> None:
     """All artifacts with their manifests, and the list of them -> bundle.json."""
     env["WORKSHOP"].made()
-    request = json.loads(source[-1].get_contents())
+    rows = json.loads(source[-1].get_contents())
+    made, refused = refusals.sort_out(rows, env.GetOption("keep_going"))
     out = Path(target[0].get_abspath()).parent
-    write_bundle(out, [entry(row, out) for row in request])
+    write_bundle(out, [entry(row, out) for row in made])
+    refusals.tell(refused, rows)
 
 
 def entry(row: list[str], out: Path) -> Entry:
