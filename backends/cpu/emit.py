@@ -11,19 +11,24 @@ to one call at a time. The code calls nothing outside itself.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...ir import passes
 from ...ir.core import Kernel, walk
 from ...ir.dtypes import MemType, Space
 from ...ir.passes.support import Support
+from ...ir.runs import longest_run
 from ..compile import CompileError, Emitted, Options
 from ..link import LinkError, link
 from ..llvm import toolchain
+from ..llvm.machine import Machine
 from .arch import ARCHS, Arch
 from .kernel import lanes_for, write_kernel
 from .lowering import LoweringError
 
 SHARED_BYTES = 1 << 24  # of the host's memory, so a bound against mistakes only
 INVOCATIONS = 1 << 16
+_LONG = 1500  # ops without a branch
 
 _NATIVE = frozenset(
     (
@@ -52,7 +57,7 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     kernel = prepare(kernel, options)
     text, scratch = write(kernel, level)
     try:
-        code = toolchain.emit_object(text, level.machine, options.llvm)
+        code = toolchain.emit_object(text, machine_for(kernel, level), options.llvm)
         blob = link(code, exports=(kernel.name,))
     except (LinkError, toolchain.LlvmError) as error:
         raise CompileError(kernel.name, f"cpu-{arch}", str(error)) from error
@@ -64,6 +69,14 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
         sites=kernel.sites,
         facts={"lanes": lanes_for(kernel, level)},
     )
+
+
+def machine_for(kernel: Kernel, arch: Arch) -> Machine:
+    """What LLVM does for a prepared kernel: for long code without a branch, of which its passes
+    take a time that grows with the square, none of them."""
+    if longest_run(kernel) <= _LONG:
+        return arch.machine
+    return replace(arch.machine, speed=0, opt=1)
 
 
 def find_arch(kernel: str, name: str) -> Arch:

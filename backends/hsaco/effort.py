@@ -15,8 +15,10 @@ from dataclasses import dataclass
 
 from ...ir.core import Kernel, walk
 from ...ir.dtypes import MemType, Space
+from ...ir.runs import longest_run
 
 _SOME, _MANY = 350, 450  # ops of a kernel
+_LONG = 3000  # ops without a branch; the scheduler takes a time that grows with the cube of them
 _PASSES = ("loop-unroll", "instcombine<no-verify-fixpoint>", "simplifycfg")
 
 
@@ -30,6 +32,8 @@ class Effort:
 
 def effort(kernel: Kernel) -> Effort:
     """For a kernel after its passes."""
+    if longest_run(kernel) > _LONG:
+        return Effort((), 0)
     count, private = 0, False
     for op in walk(kernel.body):
         count += 1

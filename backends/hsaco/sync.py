@@ -3,11 +3,17 @@
 From gfx10 on a barrier that orders buffers waits for all stores and throws the caches of the
 workgroup's compute units away; one that orders LDS alone need not, which a note on its fences says
 (LLVM's "User Guide for AMDGPU Backend", "Memory Model").
+
+Where a fence is, LLVM waits for what may be outstanding. What that is it asks on its first way
+through the code, when it has not yet seen what the end of a loop leaves outstanding for the top: a
+barrier there would not wait for the stores of the turn before (release 22). So a loop with barriers
+or fences has a fence at its end as well.
 """
 
 from __future__ import annotations
 
-from ..simt.lowering import Lowering
+from ...ir.core import Op, walk
+from ..simt.lowering import GLOBAL, SHARED, Lowering
 
 # Named in the module by `kernel`.
 LOCAL = '!{!"amdgpu-synchronize-as", !"local"}'
@@ -16,7 +22,27 @@ _NOTE = ", !mmra !1"
 
 def emit_barrier(x: Lowering, buffers: bool) -> None:
     """Wait for all invocations of the workgroup. buffers: they are ordered as LDS is."""
-    note, scope = "" if buffers else _NOTE, 'syncscope("workgroup")'
+    note, scope = "" if buffers else _NOTE, x.scopes[SHARED]
     x.f.do(f"fence {scope} release{note}")
     x.f.call("llvm.amdgcn.s.barrier", "void")
     x.f.do(f"fence {scope} acquire{note}")
+
+
+def emit_turn_end(x: Lowering, loop: Op, ordering: frozenset[int]) -> None:
+    """What a turn of a loop wrote is done before a barrier or a fence of the next. ordering: `id`
+    of the barriers that order buffers."""
+    inner = (op for region in loop.regions for op in walk(region))
+    found = {_reach(op, ordering) for op in inner} - {""}
+    if "device" in found:
+        x.f.do(f"fence {x.scopes[GLOBAL]} release")
+    elif found:
+        x.f.do(f"fence {x.scopes[SHARED]} release{'' if 'buffers' in found else _NOTE}")
+
+
+def _reach(op: Op, ordering: frozenset[int]) -> str:
+    """How far an op makes writes be seen; "" for one that does not."""
+    if op.name == "barrier":
+        return "buffers" if id(op) in ordering else "workgroup memory"
+    if op.name == "fence" and op.attr("order") != "acquire":
+        return "device" if op.attr("scope") == "device" else "buffers"
+    return "device" if op.name == "grid_barrier" else ""

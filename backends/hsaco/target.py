@@ -22,6 +22,9 @@ class HsacoLowering(Lowering):
     def barrier(self, op: Op | None = None) -> None:
         sync.emit_barrier(self, op is None or id(op) in self.ordering)
 
+    def turn_ends(self, loop: Op) -> None:
+        sync.emit_turn_end(self, loop, self.ordering)
+
     def vote(self, kind: str, condition: str) -> str:
         return lanes.vote(self, kind, condition)
 

@@ -142,11 +142,14 @@ def _feed(x: Lowering, phis: Sequence[list[Phi]], values: Sequence[Value], block
             phi.edges.append((part, block))
 
 
-def _close(x: Lowering, latch: Join, args: Sequence[Value], phis: Sequence[list[Phi]]) -> bool:
+def _close(
+    x: Lowering, op: Op, latch: Join, args: Sequence[Value], phis: Sequence[list[Phi]]
+) -> bool:
     """Begin the latch of a loop, where the next carried values meet; False: nothing continues."""
     if not latch.edges:
         return False
     enter(x, latch, args)  # the body is written: its arguments may mean the next ones
+    x.turn_ends(op)
     _feed(x, phis, args, x.f.current)
     return True
 
@@ -172,7 +175,7 @@ def _for(x: Lowering, op: Op) -> None:
     x.flow.loops.append(Loop(out, latch))
     body.emit_region(x, region)
     x.flow.loops.pop()
-    if _close(x, latch, args, phis):
+    if _close(x, op, latch, args, phis):
         # Below `high` the next number exists.
         following = f.value(f"add n{sign}w {t.text} {iv.name}, 1")
         iv.edges.append((following, f.current))
@@ -198,6 +201,6 @@ def _while(x: Lowering, op: Op) -> None:
     f.block(inside)
     body.emit_region(x, region)
     x.flow.loops.pop()
-    if _close(x, latch, region.args, phis):
+    if _close(x, op, latch, region.args, phis):
         f.branch(head)
     enter(x, out, op.results)

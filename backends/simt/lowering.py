@@ -94,6 +94,10 @@ class Lowering(ABC):
     def barrier(self, op: Op | None = None) -> None:
         """Wait for all invocations of the workgroup; orders their memory. op: the op that asks."""
 
+    def turn_ends(self, loop: Op) -> None:
+        """Behind the body of a loop, before the next turn; for most targets nothing."""
+        del loop
+
     @abstractmethod
     def vote(self, kind: str, condition: str) -> str:
         """`any` or `all` of the subgroup as i1, or `ballot` as an integer of `lanes` bits."""

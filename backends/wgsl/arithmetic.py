@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ...ir.core import Op, Value, bits_float
 from ...ir.dtypes import DType, VectorType, element_of, f16, f32, f64, i32, lanes_of, u32
@@ -246,25 +247,47 @@ def const(w: Writer, op: Op) -> None:
     w.constant(op.results[0], bits)
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane of a vector: its text, and which constant it is if it is one."""
+
+    text: str
+    constant: int | None
+
+
+def _lanes(w: Writer, vector: Value) -> list[Lane]:
+    """The lanes of a vector, which gets a name. Those of one made of constants are the constants:
+    Chromium on SwiftShader gives 0 for ~x where x is a lane of a vector of zeros."""
+    if (known := w.lanes.get(vector.id)) is not None:
+        return [Lane(w.values[n].text, n) for n in known]
+    name = w.let(w.use(vector))
+    return [Lane(f"{name}.{c}", None) for c in "xyzw"[: lanes_of(vector.type)]]
+
+
+def _scalar(w: Writer, value: Value) -> Lane:
+    return Lane(w.use(value), value.id if value.id in w.bits else None)
+
+
+def _build(w: Writer, op: Op, lanes: Sequence[Lane]) -> None:
+    """A vector of some lanes, or of one repeated."""
+    result = op.results[0]
+    constants = [lane.constant for lane in lanes if lane.constant is not None]
+    whole = len(constants) == len(lanes)
+    if whole:
+        w.lanes[result.id] = constants * (lanes_of(result.type) // len(lanes))
+    fixed = whole and all(w.values[n].constant for n in constants)
+    texts = ", ".join(lane.text for lane in lanes)
+    w.define(op, f"{w.type(result.type)}({texts})", atom=True, constant=fixed)
+
+
 def construct(w: Writer, op: Op) -> None:
-    name = w.type(op.results[0].type)
-    if all(v.id in w.bits for v in op.operands):
-        count = lanes_of(op.results[0].type) // len(op.operands)  # a splat repeats its one
-        w.lanes[op.results[0].id] = [v.id for v in op.operands for _ in range(count)]
-    w.define(op, f"{name}({', '.join(w.use(v) for v in op.operands)})", atom=True)
+    _build(w, op, [_scalar(w, v) for v in op.operands])
 
 
 def _lane(op: Op) -> int:
     lane = op.attr("lane")
     assert isinstance(lane, int)
     return lane
-
-
-def _lane_text(w: Writer, vector: Value, name: str, lane: int) -> str:
-    """A lane of a vector that is called `name`. Of one made of constants it is the constant:
-    Chromium on SwiftShader gives 0 for ~x where x is a lane of a vector of zeros."""
-    lanes = w.lanes.get(vector.id)
-    return f"{name}.{'xyzw'[lane]}" if lanes is None else w.values[lanes[lane]].text
 
 
 def extract(w: Writer, op: Op) -> None:
@@ -277,25 +300,16 @@ def extract(w: Writer, op: Op) -> None:
 
 
 def insert(w: Writer, op: Op) -> None:
-    vector, value = op.operands
-    whole = w.use(vector) if vector.id in w.lanes else w.let(w.use(vector))
-    count = lanes_of(op.results[0].type)
-    lanes = [_lane_text(w, vector, whole, n) for n in range(count)]
-    lanes[_lane(op)] = w.use(value)
-    w.define(op, f"{w.type(op.results[0].type)}({', '.join(lanes)})", atom=True)
+    lanes = _lanes(w, op.operands[0])
+    lanes[_lane(op)] = _scalar(w, op.operands[1])
+    _build(w, op, lanes)
 
 
 def shuffle(w: Writer, op: Op) -> None:
-    a, b = (w.use(v) if v.id in w.lanes else w.let(w.use(v)) for v in op.operands)
-    first, picked = lanes_of(op.operands[0].type), op.attr("lanes")
+    lanes = [lane for vector in op.operands for lane in _lanes(w, vector)]
+    picked = op.attr("lanes")
     assert isinstance(picked, tuple)
-    lanes = []
-    for n in picked:
-        assert isinstance(n, int)
-        left = n < first
-        vector, name = (op.operands[0], a) if left else (op.operands[1], b)
-        lanes.append(_lane_text(w, vector, name, n if left else n - first))
-    w.define(op, f"{w.type(op.results[0].type)}({', '.join(lanes)})", atom=True)
+    _build(w, op, [lanes[n] for n in picked if isinstance(n, int)])
 
 
 def index(w: Writer, text: str, dtype: DType) -> str:

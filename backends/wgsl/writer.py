@@ -157,8 +157,11 @@ class Writer:
         """A value that a name or a call stands for."""
         self.values[value.id] = Expr(text)
 
-    def define(self, op: Op, text: str, *, atom: bool = False) -> None:
-        """The result of a pure op. atom: the text needs no parentheses within another one."""
+    def define(
+        self, op: Op, text: str, *, atom: bool = False, constant: bool | None = None
+    ) -> None:
+        """The result of a pure op. atom: the text needs no parentheses within another one.
+        constant: whether it is made of constants alone, where its operands do not tell."""
         result = op.results[0]
         depths = [self.values[v.id].depth for v in op.operands if v.id in self.values]
         depth = 1 + max(depths, default=0)
@@ -166,8 +169,11 @@ class Writer:
         if count == 0:
             return
         if count == 1 and region == id(self.region) and depth < _DEPTH:
-            fixed = bool(op.operands) and all(self.values[v.id].constant for v in op.operands)
-            self.values[result.id] = Expr(text if atom else f"({text})", depth, fixed)
+            if constant is None:
+                constant = bool(op.operands) and all(
+                    self.values[v.id].constant for v in op.operands
+                )
+            self.values[result.id] = Expr(text if atom else f"({text})", depth, constant)
         else:
             self.effect(op, text)
 
