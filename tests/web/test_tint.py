@@ -1,0 +1,129 @@
+"""Chromium's compiler takes every module that ships, and whatever else the emitter writes.
+
+naga, by which wgpu reads WGSL, is laxer about uniformity and constants.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chromium_driver import ChromiumDriver
+from elementwise import one_op
+from gristmill.backends.compile import Options
+from gristmill.backends.wgsl.emit import emit
+from gristmill.fuzz.generate import Features, random_kernel
+from gristmill.fuzz.judge import check
+from gristmill.fuzz.program import Program
+from gristmill.ir import interp
+from gristmill.store.manifest import Manifest
+from op_cases import cases, dot_cases
+
+PROGRAMS = int(os.environ.get("GRISTMILL_PROGRAMS", "300"))
+STORED = range(1000, 1012)  # seeds of programs that every run judges
+# Types of wgpu's native form, of which WebGPU has none: no browser can compile such a module.
+NATIVE_ONLY = frozenset({"f64", "i64", "atomic_i64", "atomic_shared_i64", "atomic_f32_add"})
+# What is not compiled by Tint, with what it would need. A kernel that joins or leaves this table
+# is a change of what runs in browsers.
+NOT_FOR_BROWSERS = {
+    "cast/f32_f64": ("f64",),
+    "cast/f64_f32": ("f64",),
+    "saxpy/f64": ("f64", "i64"),
+}
+# Their workgroup memory exceeds what SwiftShader has: compiled, but no pipeline is made of them.
+TOO_LARGE = frozenset(
+    f"matmul_fragments/{name}" for name in ("bf16", "f16", "f16_f32", "f8e4m3", "relu_f16")
+)
+
+
+def shipped(built: Path) -> dict[str, tuple[str, Manifest]]:
+    """Text and manifest of every module that `scons target=wgsl` makes, by path."""
+    root = built / "wgsl-webgpu"
+    found = {}
+    for path in sorted(root.glob("*/*.wgsl")):
+        name = path.relative_to(root).with_suffix("").as_posix()
+        manifest = Manifest.from_json(path.with_suffix(".json").read_bytes())
+        found[name] = (path.read_text(), manifest)
+    return found
+
+
+def test_tint_takes_every_module_that_ships(built: Path, tint: ChromiumDriver) -> None:
+    modules = shipped(built)
+    needs = {name: NATIVE_ONLY.intersection(m.requires) for name, (_, m) in modules.items()}
+    left_out = {name: tuple(sorted(lacks)) for name, lacks in needs.items() if lacks}
+    assert left_out == NOT_FOR_BROWSERS
+    compiled = [name for name in modules if name not in left_out]
+    lacks = {n: set(modules[n][1].requires) - tint.features for n in compiled}
+    assert not any(lacks.values()), lacks
+    wrong = tint.ask("check", [modules[name][0] for name in compiled])
+    assert dict(zip(compiled, wrong, strict=True)) == dict.fromkeys(compiled)
+    assert len(compiled) > 100
+
+
+@pytest.mark.slow
+def test_every_module_that_ships_becomes_a_pipeline(built: Path, tint: ChromiumDriver) -> None:
+    limit = tint.limits["maxComputeWorkgroupStorageSize"]
+    for name, (text, manifest) in shipped(built).items():
+        if name in NOT_FOR_BROWSERS:
+            continue
+        (wrong,) = tint.wrong([text], manifest.entry)
+        if name in TOO_LARGE:
+            assert manifest.shared_bytes > limit
+            assert wrong is not None
+            assert "workgroup storage" in wrong
+        else:
+            assert wrong is None, f"{name}: {wrong}"
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+def test_tint_takes_every_op_on_every_type(tint: ChromiumDriver, lanes: int) -> None:
+    names, texts = [], []
+    for case in [*cases(), *(dot_cases() if lanes == 1 else ())]:
+        emitted = emit(one_op(*case, lanes), "webgpu", Options())
+        if not tint.lacks(emitted):
+            names.append(case)
+            texts.append(emitted.blob.decode())
+        else:
+            assert NATIVE_ONLY.issuperset(tint.lacks(emitted)), case
+    assert len(texts) >= 200
+    wrong = zip(names, tint.ask("check", texts), strict=True)
+    assert [(case, message) for case, message in wrong if message] == []
+
+
+def random_program(tint: ChromiumDriver, rng: np.random.Generator) -> Program:
+    """A program that a browser can run."""
+    features = Features(
+        i8=True,
+        i16=True,
+        bf16=True,
+        subgroup=tint.subgroup if rng.random() < 0.5 else None,
+        faults=True,
+        lanes=(2, 4, 8),
+    )
+    return random_kernel(rng, features)
+
+
+def judge(tint: ChromiumDriver, program: Program) -> None:
+    """Compare what Chromium gives with the interpreter."""
+    emitted = emit(program.kernel, "webgpu", Options())
+    assert not tint.lacks(emitted)
+    expected, actual = program.arguments(), program.arguments()
+    report = interp.run(program.kernel, expected, program.grid)
+    faults = tint.launch(program.kernel, emitted, actual, program.grid)
+    check(program, actual, expected)
+    sites = {n for n in range(len(emitted.sites)) if faults[n // 32] >> (n % 32) & 1}
+    assert sites == set(report.faults)
+
+
+@pytest.mark.parametrize("seed", STORED)
+def test_random_programs_in_chromium(tint: ChromiumDriver, seed: int) -> None:
+    judge(tint, random_program(tint, np.random.default_rng(seed)))
+
+
+@pytest.mark.slow
+def test_fresh_random_programs_in_chromium(tint: ChromiumDriver, rng: np.random.Generator) -> None:
+    for _ in range(PROGRAMS):
+        judge(tint, random_program(tint, rng))
