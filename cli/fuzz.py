@@ -69,7 +69,7 @@ def at_hand() -> list[str]:
     from .. import runtime
 
     found = [d.spec for d in runtime.find_devices() if not d.missing and d.spec != "null"]
-    return ["scalar", *found]
+    return ["python", "scalar", *found]
 
 
 def _replay(path: Path, devices: list[str], choice: object, as_json: bool) -> int:
@@ -77,10 +77,13 @@ def _replay(path: Path, devices: list[str], choice: object, as_json: bool) -> in
 
     assert isinstance(choice, session.Choice)
     try:
-        stored = program.read(path)
-    except program.CaseError as error:
+        text = path.read_text()
+        if path.suffix != ".py":
+            program.from_text(text, str(path))
+    except (program.CaseError, UnicodeDecodeError) as error:
         raise CommandError(str(error)) from error
-    results = session.replay(devices, stored, choice)
+    devices = ["python"] if path.suffix == ".py" else [d for d in devices if d != "python"]
+    results = session.replay(devices, text, choice)
     if as_json:
         rows = [{"device": d, "kind": o.kind, "rule": o.rule, "text": o.text} for d, o in results]
         print(json.dumps({"file": str(path), "results": rows}, indent=2))

@@ -59,7 +59,7 @@ def features_of(number: int, traits: Traits) -> Features:
         sizes = traits.subgroups
         subgroup = sizes[turn % len(sizes)] if sizes else None
     # Where a product becomes plain code, that is long: not often.
-    fragments = wanted.fragments and traits.fragments and turn % 4 == 0
+    fragments = wanted.fragments and traits.fragments and turn % 6 == 0
     return replace(
         wanted,
         **kept,

@@ -5,6 +5,7 @@ Each target has a process of its own; as many of them as there are `jobs` are at
 
 from __future__ import annotations
 
+import re
 import shlex
 import threading
 import time
@@ -15,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import source
 from .client import Client, TargetError
 from .outcome import Outcome
 from .plan import kind_of, program
 from .program import Program, to_text
-from .shrink import shrink, size
+from .shrink import shrink, shrink_source, size
 
 _SHRUNK = 4  # findings of one target that are made small; more of them are mostly the same
 
@@ -151,20 +153,43 @@ def _found(
     """Make a finding small, store it and say how to repeat it."""
     device = client.spec
     tell(f"{device}: program {number} of seed {choice.seed}: {outcome}")
-    whole = small = program(choice.seed, number, client.traits)
-    found = outcome
-    if len(tally.findings) < _SHRUNK and outcome.kind != "unsound":
-        small, found = shrink(whole, outcome, lambda p: ask(client, p), choice.shrink_seconds)
-    name = f"{device.replace(':', '-').replace(' ', '_')}-{choice.seed}-{number}.kir"
-    file = choice.out / name
+    reduce = len(tally.findings) < _SHRUNK and outcome.kind != "unsound"
+    form = _source if device == "python" else _kernel
+    text, ops, found = form(client, choice, number, outcome, reduce)
+    suffix = ".py" if device == "python" else ".kir"
+    stem = re.sub(r"[^\w.]+", "-", f"{device}-{choice.seed}-{number}")
+    file = choice.out / f"{stem}{suffix}"
     command = f"gristmill fuzz --replay {shlex.quote(str(file))} --device {shlex.quote(device)}"
     whole_command = f"gristmill fuzz --seed {choice.seed} --program {number} --device {device}"
     remarks = [str(found), f"found on {client.name} by {whole_command}"]
     choice.out.mkdir(parents=True, exist_ok=True)
-    file.write_text(to_text(small, remarks))
-    finding = Finding(device, number, found, str(file), size(small.kernel), command)
-    tell(f"{device}: {size(small.kernel)} ops are left of it; repeat it with\n  {command}")
+    lines = [f"# {line}" for remark in remarks for line in remark.splitlines()]
+    file.write_text("\n".join([*lines, text]))
+    finding = Finding(device, number, found, str(file), ops, command)
+    what = "statements" if device == "python" else "ops"
+    tell(f"{device}: {ops} {what} are left of it; repeat it with\n  {command}")
     return finding
+
+
+def _kernel(
+    client: Client, choice: Choice, number: int, outcome: Outcome, reduce: bool
+) -> tuple[str, int, Outcome]:
+    """Text, size and outcome of a program that failed, made small where that is wanted."""
+    found, small = outcome, program(choice.seed, number, client.traits)
+    if reduce:
+        small, found = shrink(small, outcome, lambda p: ask(client, p), choice.shrink_seconds)
+    return to_text(small), size(small.kernel), found
+
+
+def _source(
+    client: Client, choice: Choice, number: int, outcome: Outcome, reduce: bool
+) -> tuple[str, int, Outcome]:
+    found, text = outcome, source.source(choice.seed, number)
+    if reduce:
+        text, found = shrink_source(
+            text, outcome, lambda t: client.ask("program", t), choice.shrink_seconds
+        )
+    return text, len(text.splitlines()), found
 
 
 def ask(client: Client, tried: Program) -> Outcome:
@@ -172,7 +197,7 @@ def ask(client: Client, tried: Program) -> Outcome:
     return client.ask("program", to_text(tried))
 
 
-def replay(devices: Sequence[str], tried: Program, choice: Choice) -> list[tuple[str, Outcome]]:
+def replay(devices: Sequence[str], text: str, choice: Choice) -> list[tuple[str, Outcome]]:
     """A stored program on targets; a target that is not there says so as a refusal."""
     results = []
     for device in devices:
@@ -182,7 +207,7 @@ def replay(devices: Sequence[str], tried: Program, choice: Choice) -> list[tuple
             results.append((device, Outcome("refused", "", str(error))))
             continue
         try:
-            results.append((device, ask(client, tried)))
+            results.append((device, client.ask("program", text)))
         finally:
             client.close()
     return results

@@ -9,6 +9,7 @@ from ..ir import interp
 from ..ir.core import Kernel, walk
 from ..ir.text import ParseError, parse_kernel, print_kernel
 from ..ir.verify import VerifyError, verify
+from . import source
 from .outcome import Outcome
 from .program import Program
 from .reduce import variants
@@ -60,6 +61,27 @@ def shrink(
             if found.sort == outcome.sort:
                 best, progress = (candidate, found), True
                 tell(f"{size(candidate.kernel)} ops")
+                break
+    return best
+
+
+def shrink_source(
+    text: str, outcome: Outcome, run: Callable[[str], Outcome], seconds: float = 60.0
+) -> tuple[str, Outcome]:
+    """The same for a program in Python."""
+    deadline = time.monotonic() + seconds
+    best, tried, progress = (text, outcome), set[str](), True
+    while progress:
+        progress = False
+        for candidate in source.variants(best[0]):
+            if time.monotonic() > deadline:
+                return best
+            if candidate in tried or len(candidate) >= len(best[0]):
+                continue
+            tried.add(candidate)
+            found = run(candidate)
+            if found.sort == outcome.sort:
+                best, progress = (candidate, found), True
                 break
     return best
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import itertools
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -196,6 +197,8 @@ def traits_of(has: Capabilities) -> Traits:
             fences=fences if kind == "vulkan" else (),
             # Mesa 22.3 lets invocations wait at a memory barrier, and forgets who was away.
             diverging="llvmpipe" not in has.name,
+            # A product as plain code takes software drivers minutes to compile.
+            fragments=not re.search("llvmpipe|SwiftShader", has.name),
             buffers=has.limits.buffers,
             numerics=GRAPHICS,
         )
@@ -209,6 +212,10 @@ def open_runner(spec: str, timeout: float = 60.0) -> Runner:
         from .scalar_runner import ScalarRunner
 
         return ScalarRunner()
+    if spec == "python":
+        from .source_runner import SourceRunner
+
+        return SourceRunner()
     if spec.startswith("python:"):
         module, _, name = spec.removeprefix("python:").rpartition(".")
         made: Runner = getattr(importlib.import_module(module), name)()

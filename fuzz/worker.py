@@ -21,6 +21,7 @@ from .judge import UnjudgedError, compare
 from .outcome import Outcome, rule_of
 from .plan import program as planned
 from .program import Program, from_text
+from .source_runner import SourceRunner
 from .targets import Faults, InvalidError, RefusedError, Runner, open_runner
 
 
@@ -56,6 +57,8 @@ def judged(runner: Runner, program: Program) -> Outcome:
 def answer(runner: Runner, job: tuple[Any, ...]) -> Outcome:
     """The outcome of a job; what it raises is one too."""
     try:
+        if isinstance(runner, SourceRunner):
+            return runner.answer(job)
         if job[0] == "number":
             _, seed, number = job
             return judged(runner, planned(seed, number, runner.traits))
