@@ -108,6 +108,7 @@ def _known(name: str) -> Level | None:
     return None
 
 
+_BY_MORE = ("load", "nv_role")  # by more than the levels of the operands
 _KNOWN = {name: level for name in ROWS if (level := _known(name)) is not None}
 
 
@@ -139,6 +140,7 @@ class _Analysis:
         self.returns = Control()  # of the returns seen so far
         self.loops: list[_Loop] = []
         self.escaping: dict[int, bool] = {}
+        self.known_loops: dict[int, _Loop] = {}
         # Ops whose control matters are noted; in a kernel with fragments that is every op.
         ops = list(walk(kernel.body))
         results = [value for op in ops if op.results for value in op.results]
@@ -200,11 +202,16 @@ class _Analysis:
             elif name == "return":
                 self.returns = self.returns.join(control)
             elif results := op.results:
-                level = _KNOWN.get(name)
-                if level is None:
-                    level = self.of_op(op)
-                if control.level > level:
-                    level = control.level
+                level = control.level
+                known = _KNOWN.get(name)
+                if known is None and (fragments or name in _BY_MORE):
+                    known = self.of_op(op)
+                if known is None:
+                    for value in op.operands:
+                        if levels.get(value.id, level) > level:
+                            level = levels[value.id]
+                elif known > level:
+                    level = known
                 for value in results:
                     if levels.get(value.id, -1) < level:
                         levels[value.id] = level
@@ -248,6 +255,11 @@ class _Analysis:
         inits = op.operands[2:] if is_for else op.operands
         args, results = [self.level([v]) for v in inits], [Level.GRID] * len(inits)
         state = _Loop(args, results, control, bounds)
+        if (known := self.known_loops.get(id(op))) is not None:
+            # In a loop around this one, whose last turn found no more than this one finds.
+            state.args = list(map(max, args, known.args))
+            state.results, state.exit = list(known.results), max(bounds, known.exit)
+        self.known_loops[id(op)] = state
         returns, self.returns = self.returns, Control()
         body = op.regions[-1]
         while True:
@@ -316,12 +328,12 @@ def _fragments(op: Op) -> bool:
 
 
 def _leaves(region: Region) -> bool:
+    if region.ops[-1].name in ("break", "continue", "return"):
+        return True
     for op in region.ops:
-        if op.name in ("break", "continue", "return"):
-            return True
         if op.name in _LOOPS:
             if any(o.name == "return" for r in op.regions for o in walk(r)):
                 return True
-        elif any(_leaves(r) for r in op.regions):
+        elif op.regions and any(map(_leaves, op.regions)):
             return True
     return False

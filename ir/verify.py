@@ -87,6 +87,7 @@ class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.k = kernel
         self.defined: dict[int, Type] = {}  # values in scope
+        self.scope: list[int] = []  # their numbers, those of the innermost region last
         self.seen: set[int] = set()  # numbers in use
         self.hints: set[str] = {""}  # that are as they should be
         self.loops: list[tuple[Type, ...]] = []  # carried types of the loops around
@@ -117,7 +118,8 @@ class _Verifier:
             self.define(value, None)
         self.ops(k.body, "body", ("return",))
         held = [op for op in walk(k.body) if _gives_fragment(op)] if self.fragments else []
-        uses = next((op for op in walk(k.body) if op.name in _COLLECTIVE or op in held[:1]), None)
+        first = id(held[0]) if held else 0
+        uses = next((op for op in walk(k.body) if op.name in _COLLECTIVE or id(op) == first), None)
         if uses is not None:
             self.subgroups(uses)
         if held and k.subgroup not in FRAGMENT_SUBGROUPS:
@@ -152,6 +154,7 @@ class _Verifier:
                 self.fail(f"hint {hint!r} of %{number}", None if op is None else op.loc)
             self.hints.add(hint)
         self.seen.add(number)
+        self.scope.append(number)
         self.defined[number] = value.type
         if type(value.type) is FragmentType:
             self.fragments = True
@@ -170,7 +173,7 @@ class _Verifier:
         self, region: Region, op: Op, ends: tuple[str, ...], results: Sequence[Type]
     ) -> None:
         """A region of `op`, which may end in `ends`; `results` are what its yield gives."""
-        outer = dict(self.defined)
+        mark = len(self.scope)
         for arg in region.args:
             self.require(
                 not isinstance(arg.type, MemType),
@@ -182,7 +185,9 @@ class _Verifier:
         self.require(self.depth <= MAX_DEPTH, f"regions nest deeper than {MAX_DEPTH}", op)
         self.ops(region, op.name, ends, tuple(results))
         self.depth -= 1
-        self.defined = outer
+        for number in self.scope[mark:]:
+            del self.defined[number]
+        del self.scope[mark:]
 
     def ops(
         self, region: Region, owner: str, ends: tuple[str, ...], results: tuple[Type, ...] = ()
@@ -190,6 +195,7 @@ class _Verifier:
         self.require(bool(region.ops), f"a region of {owner} is empty; it needs a terminator")
         closed: Op | None = None  # an if or switch that control does not come behind
         end = len(region.ops) - 1
+        known = self.defined.get
         for n, op in enumerate(region.ops):
             if not isinstance(op, Op):
                 self.fail(f"{op!r} is no op")
@@ -197,28 +203,35 @@ class _Verifier:
             if name not in ROWS:
                 self.fail(f"no op is called {name!r}", op.loc)
             ends_here = name in TERMINATORS
-            if closed is not None and not ends_here:
-                self.fail(f"{name} stands behind a {closed.name} that control never leaves", op.loc)
-            if ends_here and n != end:
-                self.fail(f"{name} stands within a region of {owner}, not at its end", op.loc)
-            if n == end and not ends_here:
-                self.fail(f"a region of {owner} ends in {name}, not in a terminator", op.loc)
-            defined = self.defined
+            if ends_here is not (n == end) or closed is not None:
+                self.misplaced(op, owner, n == end, closed)
             for value in op.operands:
-                if defined.get(value.id, self) is not value.type:
+                if known(value.id, self) is not value.type:
                     self.misuse(value, op)
             if (op.attrs or name in REQUIRED) and (problem := check_attrs(op, self.k)):
                 self.fail(problem, op.loc)
             if ends_here:
                 self.terminator(op, owner, ends, results)
-            elif op.regions or name in _OWNERS:
+                continue
+            if op.regions or name in _OWNERS:
                 self.owner(op, owner)
+                if name in _CHOICES and not any(r.ops[-1].name == "yield" for r in op.regions):
+                    closed = op
             else:
                 self.plain(op, owner)
-                for value in op.results:
-                    self.define(value, op)
-            if name in _CHOICES and not any(r.ops[-1].name == "yield" for r in op.regions):
-                closed = op
+            for value in op.results:
+                self.define(value, op)
+
+    def misplaced(self, op: Op, owner: str, last: bool, closed: Op | None) -> None:
+        """Fail where an op stands behind what control never leaves, or a terminator not at the end
+        or another op there."""
+        name, ends_here = op.name, op.name in TERMINATORS
+        if closed is not None and not ends_here:
+            self.fail(f"{name} stands behind a {closed.name} that control never leaves", op.loc)
+        if ends_here and not last:
+            self.fail(f"{name} stands within a region of {owner}, not at its end", op.loc)
+        if last and not ends_here:
+            self.fail(f"a region of {owner} ends in {name}, not in a terminator", op.loc)
 
     def owner(self, op: Op, owner: str) -> None:
         if op.name in _CHOICES:
@@ -229,8 +242,6 @@ class _Verifier:
             self.while_(op)
         else:
             self.plain(op, owner)
-        for value in op.results:
-            self.define(value, op)
 
     def plain(self, op: Op, owner: str) -> None:
         if op.regions:
