@@ -3,6 +3,7 @@
 `compile_kernel(text, target, options)` parses the IR text, runs the backend's passes and emitter
 and returns the artifact's bytes with its manifest. It reads nothing but its arguments, keeps no
 state between calls and never writes a file; the build calls it through the worker pool.
+`compile_traced` does it for a kernel that was traced in the same process.
 
 A backend is a package `backends.<name>` whose module `emit` has
     emit(kernel: Kernel, arch: str, options: Options) -> Emitted
@@ -100,6 +101,19 @@ def compile_kernel(
     """
     with deep():
         return _compile(parse_kernel(text, file), target, options, key, file)
+
+
+@uncollected()
+def compile_traced(
+    kernel: Kernel, target: str, options: Options, key: str = "", file: str = "<kernel>"
+) -> tuple[bytes, Manifest]:
+    """The same of a kernel that this process has traced: without its text, which a build keeps
+    between its steps. Errors are placed in the author's source. The bytes are the same.
+
+    Raises UnknownTargetError, CompileError.
+    """
+    with deep():
+        return _compile(kernel, target, options, key, file)
 
 
 def _compile(
