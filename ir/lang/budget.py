@@ -25,7 +25,10 @@ def spend(t: Tracer, node: ast.AST, steps: int) -> None:
 
 def bounded(t: Tracer, node: ast.AST, entry: Entry) -> Entry:
     """An entry, refused where it is a constant of more than a trace takes."""
-    if type(entry) in _SIZED:
+    kind = type(entry)
+    if kind is int and entry.bit_length() <= MAX_BITS:
+        return entry
+    if kind in _SIZED:
         count, excess = measure(entry)
         if excess is not None:
             t.fail(node, excess)

@@ -23,10 +23,10 @@ BREAK, NEXT = "<break>", "<next>"
 
 
 def flags(t: Tracer) -> list[Slot]:
-    """The exit flags of the current frame, innermost loop first."""
+    """The exit flags of the current frame that may be set, innermost loop first."""
     found: list[Slot] = []
     frame = t.frame
-    for exit_ in reversed(frame.exits):
+    for exit_ in reversed(frame.exits) if t.jumped else ():
         if exit_.unrolled is not None:
             found += [(exit_.unrolled, NEXT), (exit_.unrolled, BREAK)]
     if frame.device:
@@ -48,7 +48,7 @@ def leaving(t: Tracer) -> tuple[bool, Slot | None]:
     """`pending_static` and `pending` at once."""
     state, frame = t.state, t.frame
     certain, possible = False, None
-    if frame.exits:
+    if frame.exits and t.jumped:
         for slot in flags(t):
             entry = state.get(slot)
             if entry is True:
@@ -87,6 +87,7 @@ def leave_loop(t: Tracer, node: ast.AST, kind: str) -> None:
         edge(t, node, loop, kind)
     else:
         t.state[(loop.unrolled, BREAK if kind == "break" else NEXT)] = True
+        t.jumped = True
 
 
 def leave_function(t: Tracer, node: ast.AST, result: Entry) -> None:

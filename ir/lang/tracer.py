@@ -22,12 +22,14 @@ from ..ops import OpTypeError
 from . import literals
 from .again import Call, Key
 from .budget import bounded, spend
+from .decorator import DeviceFunction
 from .diagnostics import Diagnostic, Note, suggest
 from .expressions import EXPRESSIONS, LEAVES, unsupported
 from .frames import Frame
 from .memory import name_array
 from .source import Source
 from .statements import block
+from .surface import Intrinsic
 from .values import (
     Conflict,
     Entry,
@@ -42,7 +44,9 @@ from .values import (
 
 _NOTHING: Any = object()
 # What a name stands for without more ado.
-_AS_THEY_ARE = frozenset({Value, Memory, Registers, int, float, DType, VectorType, tuple})
+_AS_THEY_ARE = frozenset(
+    {Value, Memory, Registers, int, float, DType, VectorType, tuple, DeviceFunction, Intrinsic}
+)
 _RECENT = 8  # the last ops, whose results may still be named
 
 
@@ -109,6 +113,7 @@ class Tracer:
         self.probing = 0
         self.loop_depth = 0
         self.dead = False
+        self.jumped = False  # whether the flag of an unrolled loop was ever set
         self.numbers = 0
         self.work = 0  # ops traced
         self.kept = 0  # of them, those of the kernel
@@ -350,7 +355,10 @@ class Tracer:
         """What an expression stands for."""
         kind = type(node)
         if kind is ast.Name:
-            entry = self.state.get((self.frame.number, node.id))  # type: ignore[attr-defined]
+            frame, name = self.frame, node.id  # type: ignore[attr-defined]
+            entry = self.state.get((frame.number, name))
+            if entry is None:
+                entry = self.outside.get((frame.function, name))
             if type(entry) in _AS_THEY_ARE:
                 return entry
         handler = EXPRESSIONS.get(kind, unsupported)
