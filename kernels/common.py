@@ -45,9 +45,9 @@ def lesser(a, b):
 @device
 def subgroup_combine(value, combine, SUBGROUP):
     """`value` combined over the subgroup by a butterfly; the same result in every lane."""
-    for step in static_range(7):
-        if (1 << step) < SUBGROUP:
-            value = combine(value, subgroup_shuffle_xor(value, 1 << step))
+    for mask in (1, 2, 4, 8, 16, 32, 64):
+        if mask < SUBGROUP:
+            value = combine(value, subgroup_shuffle_xor(value, mask))
     return value
 
 
@@ -163,8 +163,10 @@ def load_row(memory, base, n, T, BLOCK, VEC, KEEP):
     their way together.
     """
     kept = registers(T if VEC == 1 else vec(T, VEC), KEEP, 0)
+    lid = local_id(0)
+    last = n - 1
     for k in static_range(KEEP):
-        kept[k] = load(memory, base + min(local_id(0) + k * BLOCK, n - 1), VEC)
+        kept[k] = load(memory, base + min(lid + k * BLOCK, last), VEC)
     return kept
 
 

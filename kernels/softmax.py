@@ -10,6 +10,7 @@ from ..ir.lang import (
     DType,
     Read,
     ReadWrite,
+    bool_,
     ceil_div,
     convert,
     device,
@@ -24,7 +25,7 @@ from ..ir.lang import (
     static_range,
     vec,
 )
-from .common import across, add, block_reduce, greater, load, load_row, store, zeros
+from .common import across, add, block_reduce, greater, load, load_row, spread, store, zeros
 from .family import (
     Args,
     Constexprs,
@@ -136,21 +137,24 @@ def softmax_kept(x, y, cols, T, BLOCK, SUBGROUP, VEC, KEEP):
     lid = local_id(0)
     row = load_row(x, base, n, T, BLOCK, VEC, KEEP)
     kept = registers(f32 if VEC == 1 else vec(f32, VEC), KEEP, 0)
+    inside = registers(bool_, KEEP, False)
     tops = convert(row[0], f32)
     for k in static_range(KEEP):
+        inside[k] = lid + k * BLOCK < n
         kept[k] = convert(row[k], f32)
         tops = max(tops, kept[k])
     top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
+    top = spread(top, f32, VEC)
     sums = zeros(f32, VEC)
     for k in static_range(KEEP):
-        if lid + k * BLOCK < n:
+        if inside[k]:
             kept[k] = exp(kept[k] - top)
             sums = sums + kept[k]
     scale = 1 / block_reduce(across(sums, add, VEC), add, f32, BLOCK, SUBGROUP)
+    scale = spread(scale, f32, VEC)
     for k in static_range(KEEP):
-        c = lid + k * BLOCK
-        if c < n:
-            store(y, base + c, convert(kept[k] * scale, T), VEC)
+        if inside[k]:
+            store(y, base + (lid + k * BLOCK), convert(kept[k] * scale, T), VEC)
 
 
 @kernel(
@@ -189,14 +193,14 @@ def softmax(
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     t = dtype(constexprs)
-    for rows, cols, spread in (
+    for rows, cols, scale in (
         (1, 1, 1.0),
         (3, 1000, 4.0),
         (7, 257, 30.0),
         (1, 8192, 1.0),
         (2, 9000, 2.0),
     ):
-        x = normal(rng, (rows, cols), t, spread)
+        x = normal(rng, (rows, cols), t, scale)
         yield {"x": x, "y": empty((rows, cols), t), "cols": cols}
 
 
