@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gristmill.backends.compile import CompileError
+from gristmill.backends.compile import CompileError, Options, compile_kernel, compile_traced
 from gristmill.backends.llvm import toolchain
 from gristmill.backends.ptx.arch import ARCHS
 from gristmill.backends.ptx.emit import validate, write
@@ -15,6 +15,7 @@ from gristmill.ir import abi
 from gristmill.ir.core import Kernel
 from gristmill.ir.text import print_kernel
 from gristmill.kernels.elementwise import saxpy
+from gristmill.kernels.softmax import softmax
 from kernel_text import kernel
 from ptx_tools import compiled, ptx
 
@@ -248,3 +249,9 @@ def test_a_build_refuses_a_text_that_is_not_what_its_manifest_says(
         compile_step(print_kernel(k), "ptx-sm_80", {"checks": checks}, "")
     monkeypatch.setattr(toolchain, "emit_assembly", lambda *_: text)
     compile_step(print_kernel(k), "ptx-sm_80", {"checks": checks}, "")
+
+
+def test_a_traced_kernel_compiles_to_the_bytes_of_its_text() -> None:
+    made = softmax.trace("f32", SUBGROUP=32, VEC=4, KEEP=2)
+    by_text = compile_kernel(print_kernel(made), "ptx-sm_80", Options())
+    assert compile_traced(made, "ptx-sm_80", Options()) == by_text
