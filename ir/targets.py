@@ -60,6 +60,7 @@ FEATURES: dict[str, str] = {
     "subgroup_shuffle": "subgroup shuffle and shuffle xor",
     "subgroup_shuffle_relative": "subgroup shuffle up and down",
     "subgroup_size_control": "a required subgroup size can be demanded",
+    "component_stores": "a component of a vector in a buffer is stored without the others",
     "dot4": "packed 4x8-bit dot product in hardware",
     "cooperative_matrix": "16x16x16 products of f16 matrices by a subgroup, summed in f16 or f32",
     "cooperative_matrix_bf16": "16x16x16 products of bf16 matrices by a subgroup, summed in f32",

@@ -29,7 +29,7 @@ __all__ = ["ENTRY", "emit", "emit_lowered", "prepare", "split_arch"]
 SHARED_BYTES = 64 << 10
 INVOCATIONS = 1024
 ENTRY = "main"
-NATIVE = frozenset({"f16", "dot4", "atomic_f32_add"})
+NATIVE = frozenset({"f16", "dot4", "atomic_f32_add", "component_stores"})
 
 
 def split_arch(kernel: str, arch: str) -> frozenset[str]:

@@ -19,7 +19,8 @@ _SUMS = ("add", "sub")
 
 def guarded(kernel: Kernel) -> frozenset[int]:
     """The results that are guarded: sums, and the sums of fma, of which another sum takes off what
-    went into them; and products in sums, where the kernel does not allow their contraction."""
+    went into them; and products in sums, where the kernel does not allow their contraction. Not
+    products with a constant: those of `ir.maths` are exact or survive it."""
     makers: dict[int, Op] = {}
     found: set[int] = set()
     contract = "contract" in kernel.fast
@@ -32,7 +33,8 @@ def guarded(kernel: Kernel) -> frozenset[int]:
             if maker is None:
                 continue
             if maker.name == "mul":
-                found |= set() if contract else {value.id}
+                if not contract and not any(_constant(v, makers) for v in maker.operands):
+                    found.add(value.id)
             elif maker.name in (*_SUMS, "fma") and _meets(maker, other, makers):
                 found.add(value.id)
     return frozenset(found)

@@ -48,10 +48,11 @@ def magnitude(t: Type, x: str) -> str:
 
 def _test(comparison: str) -> Callable[[str, Type], str]:
     def text(name: str, t: Type) -> str:
-        flags, u32 = as_type(t, "bool"), as_type(t, "u32")
+        flags, i32 = as_type(t, "bool"), as_type(t, "i32")
         if element_of(t).bits == 64:
             return _wide_test(name, t, comparison)
-        test = f"{magnitude(t, 'x')} {comparison} {u32}(0x7f800000u)"
+        # Without its sign a pattern is no negative word, and words with sign compare faster.
+        test = f"bitcast<{i32}>{magnitude(t, 'x')} {comparison} {i32}(0x7f800000i)"
         return f"fn {name}(x: {type_name(t)}) -> {flags} {{\n  return {test};\n}}"
 
     return text

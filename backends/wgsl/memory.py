@@ -1,8 +1,9 @@
 """Buffers, workgroup arrays and private arrays: declarations, loads, stores and atomics.
 
 A buffer is declared once, as items of the widest vector that every store fills: WGSL may write a
-whole item where one component is stored. A buffer or array with atomics holds atomic words, floats
-among them as their bits.
+whole item where one component is stored. For devices that do not (`component_stores`) it is the
+widest vector accessed, as an access in parts costs several. A buffer or array with atomics holds
+atomic words, floats among them as their bits.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ _ATOMICS = {
     "add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd",
     "or": "atomicOr", "xor": "atomicXor", "exchange": "atomicExchange",
 }  # fmt: skip
+
+
+def _component(value: str, lanes: int, n: int) -> str:
+    return f"{value}.{'xyzw'[n]}" if lanes > 1 else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,10 @@ class Memories:
         number = self.bindings[value.id]
         lanes = 1
         if not use.atomics and not param.may_alias:
-            stored = min(use.store_lanes, default=None)
-            lanes = stored or max(use.load_lanes, default=1)
+            lanes = min(use.store_lanes, default=max(use.load_lanes, default=1))
+            if "component_stores" in w.native and lanes < max(use.load_lanes | use.store_lanes):
+                w.requires.add("component_stores")
+                lanes = max(use.load_lanes | use.store_lanes)
         item, bits = self.shape(value, lanes, memory.element)
         name = f"{w.stem(param.name, 'buffer')}_{number}"
         # As the manifest has it, which a layout of bindings is made from.
@@ -158,6 +165,12 @@ class Memories:
         at = self.place(op.operands[1])
         if memory.lanes == lanes:
             self.write(memory, at, value)
+            return
+        if lanes < memory.lanes:  # a part of an item, alone
+            at, value, per = w.named(f"u32({at})"), w.let(value), memory.lanes // lanes
+            for n in range(lanes):
+                part = f"{at} % {per}u" + (f" * {lanes}u + {n}u" if lanes > 1 else "")
+                w.line(f"{memory.name}[{at} / {per}u][{part}] = {_component(value, lanes, n)};")
             return
         at, value = w.let(at), w.let(value)
         per = lanes // memory.lanes

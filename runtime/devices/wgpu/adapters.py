@@ -17,6 +17,7 @@ PREFERENCE = ("discrete", "integrated", "other", "cpu")
 _LLVMPIPE_TRIPS = 65535
 # WGSL has packed products on every adapter: the compiler writes them out where hardware lacks them.
 _ALWAYS = frozenset({"dot4"})
+_STORES_COMPONENTS = ("vulkan", "dx12")  # where a store of a component is one of its bytes alone
 # Of wgpu-native -> what an artifact may require.
 FEATURES: dict[str, tuple[str, ...]] = {
     "WGPUFeatureName_ShaderF16": ("f16",),
@@ -84,6 +85,8 @@ class Adapter:
         limits = self.limits
         groups = int(limits.maxComputeWorkgroupsPerDimension)
         has = {n for f in self.features if f != SUBGROUP or subgroup for n in FEATURES[f]}
+        if self.backend in _STORES_COMPONENTS:
+            has.add("component_stores")
         return Capabilities(
             device=spec,
             name=self.name,

@@ -156,7 +156,8 @@ class Logical:
 
     def poll(self) -> bool:
         """Let callbacks run; whether all submitted work is done."""
-        done = bool(self.lib.wgpuDevicePoll(self.handle, 0, self.ffi.NULL))
+        # The library answers with one byte, its header has the whole word: the rest is anything.
+        done = bool(self.lib.wgpuDevicePoll(self.handle, 0, self.ffi.NULL) & 0xFF)
         if self.lost:
             self.check("wgpuDevicePoll")
         return done
