@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import counters, decode, elf, flow, gpr_index, hazards, registry
+from . import counters, decode, elf, flow, gpr_index, hazards, races, registry
 from .errors import CodeObjectError, EmulationError
 from .state import Arch
 
@@ -87,6 +87,16 @@ class Program:
         if self.arch.generation == 9:
             hazards.Hazards(self.arch).run(found, entries)
         self._checked.add(entry)
+
+    @functools.cached_property
+    def seeds(self) -> frozenset[int]:
+        """See `races.seeds`."""
+        return races.seeds(self.code.instructions, self.arch.generation)
+
+    def is_atomic(self, address: int) -> bool:
+        """Whether an instruction on LDS is an atomic one."""
+        mnemonic = self.code.instructions[address].mnemonic
+        return not mnemonic.startswith(("ds_load", "ds_read", "ds_store", "ds_write"))
 
     def step(self, address: int) -> tuple[registry.Step, int]:
         """(closure, address of the next instruction)."""

@@ -35,6 +35,10 @@ class UnwrittenLds(EmulationError):  # noqa: N818
     """A read of workgroup memory that nothing has written."""
 
 
+class LdsRace(EmulationError):  # noqa: N818
+    """Two waves touch the same bytes of workgroup memory, one writes, and no barrier is between."""
+
+
 class MissingWait(EmulationError):  # noqa: N818
     """An instruction touches a register, or a barrier is reached, before something that hardware
     does not wait for by itself is done."""

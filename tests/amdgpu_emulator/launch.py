@@ -16,6 +16,7 @@ from .elf import Descriptor
 from .errors import CodeObjectError, EmulationError
 from .lds import Lds
 from .memory import Memory
+from .races import Races
 from .scheduler import Budget, run
 from .state import EXEC, TTMP, Arch, Machine
 
@@ -167,6 +168,8 @@ class _Start:
         )
         self._lanes(m, order % each)
         self._scalars(m, groups[m.workgroup])
+        if each > 1 and lds_bytes:
+            m.lds.watch = Races(m, self.program)
         m.select(slice(0, waves), waves)
         return m
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,8 +12,16 @@ from .errors import OutOfBounds, UnwrittenLds
 Array = np.ndarray[Any, Any]
 
 
+class Watch(Protocol):
+    """What looks for races: kind `load`, `store` or `atomic`, offsets int64[k] into the slab."""
+
+    def note(self, kind: str, offset: Array, size: int) -> None: ...
+
+
 class Lds:
     """`size` bytes for each of `groups` workgroups; contents start as garbage."""
+
+    watch: Watch | None = None
 
     def __init__(self, groups: int, size: int) -> None:
         self.size = size
@@ -34,6 +42,7 @@ class Lds:
         """uint32[k, ceil(size/4)] at byte `address` of workgroup `group` (int64[k] each)."""
         offset = self._offset(group, address, size)
         self._check_written(offset, address, size)
+        self._note("load", offset, size)
         return memory.gather(self.bytes, offset, size)
 
     def _check_written(self, offset: Array, address: Array, size: int) -> None:
@@ -43,8 +52,13 @@ class Lds:
             at = int(address[np.nonzero(~good.all(axis=1))[0][0]])
             raise UnwrittenLds(f"LDS read of {size} bytes at {at} that nothing has written")
 
+    def _note(self, kind: str, offset: Array, size: int) -> None:
+        if self.watch is not None:
+            self.watch.note(kind, offset, size)
+
     def store(self, group: Array, address: Array, size: int, words: Array) -> None:
         offset = self._offset(group, address, size)
+        self._note("store", offset, size)
         memory.scatter(self.bytes, offset, size, words)
         memory.scatter(self.written, offset, size, np.full_like(words, 0xFFFFFFFF))
 
@@ -54,4 +68,5 @@ class Lds:
         if (offset % size).any():
             raise OutOfBounds(f"LDS atomic of {size} bytes that is not aligned")
         self._check_written(offset, address, size)
+        self._note("atomic", offset, size)
         return memory.typed(self.bytes, size), offset // size

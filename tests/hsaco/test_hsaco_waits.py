@@ -3,13 +3,14 @@ left out unseen."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from amdgpu_emulator import CodeObject, MissingWait
+from amdgpu_emulator import CodeObject, LdsRace, MissingWait, UnwrittenLds
 from amdgpu_emulator.code import Program
 from amdgpu_emulator.counters import BARRIERS, waited
 from amdgpu_emulator.decode import Instruction
@@ -18,6 +19,9 @@ from amdgpu_emulator.one_wave import arch
 from code_mutants import removable
 from gristmill.backends.hsaco.processors import PROCESSORS
 from gristmill.ir import interp
+from gristmill.ir.abi import evaluate
+from gristmill.ir.text import parse_kernel, print_kernel
+from gristmill.kernels import families
 from hsaco_tools import BASELINES, Emulated, compiled, shipped
 from kernel_text import kernel
 
@@ -115,3 +119,23 @@ def test_a_fence_in_a_loop_waits_for_the_stores_at_its_end(arch: str) -> None:
     (store,) = [n for n, i in enumerate(loop) if "global_store" in i.mnemonic]
     level = PROCESSORS[arch].level
     assert 0 in [waited(i, level).get(stores) for i in loop[store:]]
+
+
+@pytest.mark.parametrize("arch", BASELINES)
+@pytest.mark.parametrize("name", ["histogram", "scan_blocks", "matmul"])
+def test_no_barrier_of_a_shipped_kernel_can_be_left_out(
+    name: str, arch: str, rng: np.random.Generator
+) -> None:
+    k = next(k for _, k in shipped(f"hsaco-{arch}") if k.name == name)
+    inputs = families()[name].inputs(rng, dict(k.constexprs))
+    args = max(itertools.islice(inputs, 3), key=lambda a: sum(np.size(v) for v in a.values()))
+    counts = {p.name: np.asarray(args[p.name]).size for p in k.params if p.is_memory}
+    scalars = {p.name: args[p.name] for p in k.params if not p.is_memory}
+    x, y, z = (evaluate(e, counts, scalars) for e in k.grid)
+    lines = print_kernel(k).splitlines()
+    barriers = [n for n, line in enumerate(lines) if line.strip() == "barrier"]
+    assert barriers
+    for n in barriers:
+        less = parse_kernel("\n".join([*lines[:n], *lines[n + 1 :]]))
+        with pytest.raises((LdsRace, UnwrittenLds)):
+            Emulated(less, arch).run(list(args.values()), (x, y, z), rng)
