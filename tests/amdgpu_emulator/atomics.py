@@ -14,7 +14,7 @@ import numpy as np
 from .decode import Instruction
 from .ds import lds_address
 from .errors import OutOfBounds
-from .operands import vector_index
+from .operands import flush, vector_index
 from .registry import Build, Step, register
 from .state import Arch, Machine
 from .valu_float import maximum_number, minimum_number
@@ -61,6 +61,11 @@ def _packed_add_bf16(old: Array, data: Array) -> Array:
         rounded = np.where(np.isnan(total), np.uint32(0x7FC0), rounded)
         out |= rounded << np.uint32(half)
     return out
+
+
+def _add_flushed(old: Array, data: Array) -> Array:
+    """Denormals count as zeros of their sign, and come out as such."""
+    return flush(flush(old) + flush(data))
 
 
 @dataclass(frozen=True)
@@ -177,6 +182,22 @@ OLD_NAMES = {
 }  # fmt: skip
 
 
+_FLUSHED = Operation(_add_flushed, np.float32)
+
+
+def _in_memory(operation: Operation, arch: Arch) -> Operation:
+    """Caches add f32 in a mode of their own, without denormals until gfx942 and gfx12 (LLVM's
+    features of processors: "memory-atomic-fadd-f32-denormal-support")."""
+    keeps = arch.generation == 12 or arch.processor in ("gfx942", "gfx950", "gfx9-4-generic")
+    return operation if keeps or operation is not OPERATIONS["add_f32"] else _FLUSHED
+
+
+def _in_lds(operation: Operation, m: Machine) -> Operation:
+    """LDS adds f32 as MODE says."""
+    sums = operation.f is np.add and operation.dtype is np.float32
+    return _FLUSHED if sums and m.mode.denormal_32 != 3 else operation
+
+
 def _data(i: Instruction, position: int, operation: Operation) -> Callable[[Machine], list[Array]]:
     """m -> the sources [k] as the operation's dtype; they stand in consecutive registers."""
     first, count = vector_index(i.operands[position]), operation.size // 4
@@ -204,7 +225,7 @@ def _global(operation: Operation, space: str) -> Build:
     """[destination,] address, data[, scalar base]: the destination where the old value is asked."""
 
     def build(i: Instruction, arch: Arch) -> Step:
-        returns = _is_returning(i)
+        returns, does = _is_returning(i), _in_memory(operation, arch)
         at = 1 if returns else 0
         scalar = i.operands[at + 2] if len(i.operands) > at + 2 else i.operands[at]
         address = global_address(i, i.operands[at], scalar)
@@ -218,7 +239,7 @@ def _global(operation: Operation, space: str) -> Build:
             if space == "flat":
                 _refuse_apertures(where)
             raw, index = m.memory.atomic(where, operation.size)
-            old = perform(raw, index, operation, data(m), returns)
+            old = perform(raw, index, does, data(m), returns)
             if old is not None:
                 _returned(m, destination, old)
 
@@ -249,7 +270,7 @@ def _lds(operation: Operation, returns: bool, sources: tuple[int, ...]) -> Build
                 return
             raw, index = m.lds.atomic(m.groups_of_lanes(), where, operation.size)
             data = [read(m)[0] for read in reads]
-            old = perform(raw, index, operation, data, returns)
+            old = perform(raw, index, _in_lds(operation, m), data, returns)
             if old is not None:
                 _returned(m, destination, old)
 

@@ -96,7 +96,8 @@ class Program:
     def is_atomic(self, address: int) -> bool:
         """Whether an instruction on LDS is an atomic one."""
         mnemonic = self.code.instructions[address].mnemonic
-        return not mnemonic.startswith(("ds_load", "ds_read", "ds_store", "ds_write"))
+        plain = ("ds_load_", "ds_read", "ds_store_", "ds_write")  # not storexchg, wrxchg
+        return not mnemonic.startswith(plain)
 
     def step(self, address: int) -> tuple[registry.Step, int]:
         """(closure, address of the next instruction)."""
