@@ -25,7 +25,7 @@ NO_EFFECT = (
     "s_wait_expcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt_dscnt", "s_wait_event",
     "s_delay_alu", "s_clause", "s_setprio", "s_inst_prefetch", "s_set_inst_prefetch_distance",
     "s_icache_inv", "s_dcache_inv", "s_dcache_wb", "s_gl1_inv", "v_nop", "s_prefetch_inst",
-    "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_prefetch_data_pc_rel", "s_barrier_leave",
+    "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_prefetch_data_pc_rel",
 )  # fmt: skip
 CACHES = (
     "buffer_gl0_inv", "buffer_gl1_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "buffer_wbl2",

@@ -131,9 +131,14 @@ def _report_deadlock(m: Machine, program: Program, status: np.ndarray) -> None:
     slots = m.members[group]
     waiting = slots[status[group] == WAITING]
     m.at = int(m.pc[waiting[0]])
+    ended = int((status[group] == ENDED).sum())
+    others = f"the other {ended} ended without reaching"
+    if not ended:
+        short = slots[m.signals[slots] < m.waits[waiting[0]]]
+        others = f"{len(short)} of them have not signalled"
     raise Deadlock(
-        f"{len(waiting)} of {len(slots)} waves of a workgroup wait at a barrier that the other"
-        f" {int((status[group] == ENDED).sum())} ended without reaching; they would go on here"
+        f"{len(waiting)} of {len(slots)} waves of a workgroup wait at a barrier that {others};"
+        " they would go on here"
     )
 
 
