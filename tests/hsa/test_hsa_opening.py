@@ -64,6 +64,20 @@ def test_a_host_whose_stores_need_fences_is_refused(
         runtime.open_device("hsa")
 
 
+def test_queues_in_the_memory_of_the_gpu_are_refused(
+    fake: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HSA_ALLOCATE_QUEUE_DEV_MEM", "1")
+    match = r"in host memory only.*expected HSA_ALLOCATE_QUEUE_DEV_MEM to be 0, got 1; .*unset"
+    with pytest.raises(runtime.NoDevice, match=match):
+        runtime.open_device("hsa")
+    (found,) = [d for d in runtime.find_devices() if d.spec == "hsa"]
+    assert "HSA_ALLOCATE_QUEUE_DEV_MEM" in found.missing
+    assert fake.users == 0
+    monkeypatch.setenv("HSA_ALLOCATE_QUEUE_DEV_MEM", "0")
+    runtime.open_device("hsa").close()
+
+
 OPENING = (
     "hsa_queue_create",
     "hsa_signal_create",

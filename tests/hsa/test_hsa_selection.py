@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fake_hsa import FakeRuntime
+from fake_hsa import FakeRuntime, made_for
 from gristmill import runtime
 from gristmill.runtime.devices.hsa.physical import features, subgroup_sizes
 from gristmill.runtime.devices.hsa.rules import FAMILIES, generic_of, targets
+from gristmill.store.bundle import Entry, Place, write_bundle
+from gristmill.store.manifest import Manifest
 
 Make = Callable[..., runtime.Bundle]
 MI300 = "gfx942:sramecc+:xnack-"
@@ -96,6 +100,21 @@ def test_a_bundle_without_the_processor_says_what_each_artifact_is_for(
         ("hsaco-gfx1201", 0, ("the processor gfx1201 (the device is gfx1100)",)),
         ("hsaco-gfx90a:xnack+", 0, ("the processor gfx90a:xnack+ (the device is gfx1100)",)),
     ]
+
+
+def test_a_barrier_of_the_whole_grid_is_refused(
+    device: runtime.Device, manifests: dict[str, tuple[Manifest, tuple[Place, ...]]], tmp_path: Path
+) -> None:
+    """Nothing keeps all workgroups of a launch on the device at once."""
+    blob, made = made_for(manifests["saxpy"][0], "gfx1100")
+    (tmp_path / "code.hsaco").write_bytes(blob)
+    asks = replace(made, requires=("grid_barrier",), facts={"grid_barrier": True})
+    write_bundle(tmp_path, [Entry(asks, "code.hsaco", ())])
+    with pytest.raises(runtime.Refused, match="lacks feature grid_barrier") as caught:
+        device.load(runtime.open_bundle(tmp_path), "saxpy")
+    ((target, _, lacks),) = caught.value.refusal.lacks
+    assert target == "hsaco-gfx1100"
+    assert "grid_barrier" in lacks[0]
 
 
 def test_a_device_tells_what_it_is(fake: FakeRuntime) -> None:

@@ -17,6 +17,8 @@ from ...errors import DeviceLost, DriverError, GristmillError, NoDevice
 
 T = TypeVar("T")
 VARIABLE = "GRISTMILL_HSA_LIBRARY"
+# Asks the library to put the packets of queues into the GPU's own memory.
+QUEUES_IN_DEVICE_MEMORY = "HSA_ALLOCATE_QUEUE_DEV_MEM"
 NAMES = (
     "libhsa-runtime64.so.1",
     "/opt/rocm/lib/libhsa-runtime64.so.1",
@@ -108,8 +110,7 @@ class Api:
     """A use of the library, which counts its users; `close` ends it. fn: functions by name."""
 
     def __init__(self, library: str | None = None) -> None:
-        if os.uname().machine != "x86_64":
-            raise NoDevice("HSA queues are written to by x86-64 hosts only", got=os.uname().machine)
+        _check_host()
         self.path, loaded = _load(library)
         self.fn = {name: _function(loaded, self.path, name) for name in _FUNCTIONS}
         status = self.fn["hsa_init"]()
@@ -175,6 +176,20 @@ class Api:
 def named(status: int) -> str:
     """A status in words, and as hsa.h has it."""
     return f"{STATUSES.get(status, 'unknown')}, {status:#x}"
+
+
+def _check_host() -> None:
+    """NoDevice where packets would not become visible in the order in which they are stored."""
+    if os.uname().machine != "x86_64":
+        raise NoDevice("HSA queues are written to by x86-64 hosts only", got=os.uname().machine)
+    if os.environ.get(QUEUES_IN_DEVICE_MEMORY, "0") not in ("", "0"):
+        raise NoDevice(
+            "HSA queues are written to in host memory only: writes to a GPU's memory may be"
+            " combined and reordered",
+            expected=f"{QUEUES_IN_DEVICE_MEMORY} to be 0",
+            got=os.environ[QUEUES_IN_DEVICE_MEMORY],
+            do=f"unset {QUEUES_IN_DEVICE_MEMORY}",
+        )
 
 
 def _load(library: str | None) -> tuple[str, tuple[ctypes.CDLL, ctypes.PyDLL]]:
