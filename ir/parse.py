@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from .builder import const_bits
 from .core import Attr, Kernel, Loc, Op, Param, Region, Value
-from .dtypes import DTYPES, Access, DType, Type, parse_type
+from .dtypes import Access, DType, Type, parse_type
 from .ops import ROWS, OpTypeError, infer_op
+from .words import ParseError, Words
+
+__all__ = ["JOINTS", "ParseError", "parse_kernel"]
 
 MAX_DEPTH = 200
+_PLAIN_LINE = 400  # characters; of longer lines the expression below takes too long
 
 
-class ParseError(ValueError):
-    """Text that is not kernel IR: line, what was expected, what was found."""
-
-    def __init__(self, line: int, message: str) -> None:
-        super().__init__(f"kernel IR line {line}: {message}")
-        self.line = line
-
-
-_TOKEN = re.compile(
-    r'"(?:[^"\\]|\\.)*"'  # a string
-    r"|%(?:\w+\.)?\d+"  # a value
-    r"|\w+<[^>]*>"  # a type
-    r"|nan:0x[0-9a-f]+|[\w.+-]+"  # a number or word
-    r"|\S"  # a mark, or what cannot be read
-)
 # An op without regions, of at most one result and one attribute, which is an integer.
 _PLAIN = re.compile(
-    r" *(?:(%(?:(\w+)\.)?(\d+)) = )?"  # its result: text, hint and number
+    r" *(?:(%(?:(\w+)\.)?([0-9]{1,9})) = )?"  # its result: text, hint and number
     r"([a-z]\w*)([^{:]*)"  # its name; the literal of a constant, or operands
-    r"(?:\{(\w+)=(-?\d+)\} ?)?(?:: (\S+))?"
+    r"(?:\{(\w+)=(-?[0-9]{1,40})\} ?)?(?:: (\S+))?"
 )
+# What stands before the regions of an op; those of a switch are cases and a default.
+JOINTS = {"if": ("", "else"), "while": ("cond", "body"), "for": ("body",)}
+_MOST_REGIONS = 1 << 16
 _OWNERS = ("if", "switch", "for", "while")
 _PLAIN_OPS = ROWS.keys() - set(_OWNERS)
-_CLOSING = (["}"], ["}", "else", "{"])  # the commonest lines that are no op
-_MARKS = frozenset("(){}[]=,:_.+-")
-_VALUE = re.compile(r"%(?:(\w+)\.)?(\d+)")
+_VALUE = re.compile(r"%(?:(\w+)\.)?([0-9]{1,9})")
 
 
 @dataclass
@@ -65,83 +53,13 @@ def parse_kernel(text: str, file: str = "<kernel IR>") -> Kernel:
     return _Parser(text, file).kernel()
 
 
-class _Parser:
+class _Parser(Words):
     def __init__(self, text: str, file: str) -> None:
-        self.lines = text.split("\n")
+        super().__init__(text)
         self.file = file
-        self.at = 0
-        self.tokens: list[str] = []
         self.values: dict[int, Value] = {}
         self.written: dict[str, Value] = {}  # values by their text
         self.depth = 0
-
-    # lines and tokens
-
-    def fail(self, message: str) -> NoReturn:
-        raise ParseError(self.at, message)
-
-    def next_line(self) -> None:
-        while self.at < len(self.lines):
-            self.at += 1
-            line = self.lines[self.at - 1]
-            if line.strip():
-                self.tokens = self.tokenize(line)
-                return
-        self.fail("expected more, found the end of the text")
-
-    def tokenize(self, line: str) -> list[str]:
-        if (words := line.split()) in _CLOSING:
-            return words
-        tokens = _TOKEN.findall(line)
-        for n, token in enumerate(tokens):
-            if len(token) == 1 and token not in _MARKS and not token.isalnum():
-                start = [found.start() for found in _TOKEN.finditer(line)][n]
-                self.fail(f"cannot read {line[start:].strip()[:40]!r}")
-        return tokens
-
-    def take(self, expected: str | None = None) -> str:
-        found = self.tokens.pop(0) if self.tokens else "end of line"
-        if expected is not None and found != expected:
-            self.fail(f"expected {expected!r}, found {found!r}")
-        return found
-
-    def peek(self) -> str:
-        return self.tokens[0] if self.tokens else ""
-
-    def accept(self, token: str) -> bool:
-        if self.peek() == token:
-            self.tokens.pop(0)
-            return True
-        return False
-
-    def number(self) -> int:
-        word = self.take()
-        if not re.fullmatch(r"-?\d+", word):
-            self.fail(f"expected an integer, found {word!r}")
-        return int(word)
-
-    def type(self) -> Type:
-        word = self.take()
-        try:
-            return parse_type(word)
-        except ValueError as error:
-            self.fail(str(error))
-
-    def dtype(self) -> DType:
-        word = self.take()
-        if word not in DTYPES:
-            self.fail(f"expected a scalar type, found {word!r}")
-        return DTYPES[word]
-
-    def string(self) -> str:
-        word = self.take()
-        try:
-            value = json.loads(word)
-        except ValueError:
-            value = None
-        if not isinstance(value, str):
-            self.fail(f"expected a string, found {word!r}")
-        return value
 
     # header
 
@@ -149,15 +67,18 @@ class _Parser:
         self.next_line()
         self.take("kernel")
         name, specialization = self.take(), self.take()
+        self.end_line()
         header = _Header()
         self.next_line()
         while (word := self.take()) != "body":
             self.header_line(word, header)
+            self.end_line()
             self.next_line()
         if header.workgroup is None or header.index is None:
             missing = "workgroup" if header.workgroup is None else "index"
             self.fail(f"the header has no line {missing!r}")
         body = self.region_body(self.region_args())
+        self.end_line()
         if any(line.strip() for line in self.lines[self.at :]):
             self.at += 1
             self.fail("expected the end of the text")
@@ -195,7 +116,7 @@ class _Parser:
             header.index = self.dtype()
         elif word == "fast":
             header.fast = tuple(self.tokens)
-            self.tokens = []
+            self.tokens.clear()
         else:
             self.fail(f"expected a header line or body, found {word!r}")
 
@@ -255,6 +176,7 @@ class _Parser:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"regions nest deeper than {MAX_DEPTH}")
+        self.end_line()
         ops: list[Op] = []
         while True:
             if (plain := self.plain_op()) is not None:
@@ -271,7 +193,9 @@ class _Parser:
         else None, and nothing is read."""
         at = self.at
         line = self.lines[at] if at < len(self.lines) else "{"
-        if line[-1:] == "{" or (found := _PLAIN.fullmatch(line)) is None:
+        if line[-1:] == "{" or len(line) > _PLAIN_LINE:
+            return None
+        if (found := _PLAIN.fullmatch(line)) is None:
             return None
         written, hint, number, name, rest, key, attr, type_text = found.groups()
         if (written is None) is not (type_text is None) or name not in _PLAIN_OPS:
@@ -321,8 +245,7 @@ class _Parser:
         if name == "const":
             attrs = (("bits", self.literal(literal, types)),)
         regions = self.regions(name)
-        if self.tokens:
-            self.fail(f"expected the end of the line, found {self.tokens[0]!r}")
+        self.end_line()
         if len(names) != len(types):
             self.fail(f"{len(names)} results, but {len(types)} types")
         if not regions:
@@ -349,21 +272,6 @@ class _Parser:
                 self.take(",")
         return tuple(sorted(found.items()))
 
-    def attr_value(self) -> Attr:
-        token = self.peek()
-        if token.startswith('"'):
-            return self.string()
-        if token in ("true", "false"):
-            return self.take() == "true"
-        if self.accept("["):
-            items: list[Attr] = []
-            while not self.accept("]"):
-                items.append(self.attr_value())
-                if self.peek() != "]":
-                    self.take(",")
-            return tuple(items)
-        return self.number()
-
     def types(self) -> tuple[Type, ...]:
         found = [self.type()]
         while self.accept(","):
@@ -389,12 +297,14 @@ class _Parser:
 
     def regions(self, name: str) -> tuple[Region, ...]:
         found: list[Region] = []
+        joints: list[str] = []
         while self.tokens:
-            if self.peek() not in ("{", "("):
-                joint = self.take()
-                if joint not in ("else", "cond", "body", "case", "default"):
-                    self.fail(f"expected a region or the end of the line, found {joint!r}")
+            joint = "" if self.peek() in ("{", "(") else self.take()
+            joints.append(joint)
+            if joint not in JOINTS.get(name, ("case", "default")) or len(joints) > _MOST_REGIONS:
+                self.fail(f"expected a region of {name} or the end of the line, found {joint!r}")
             found.append(self.region_body(self.region_args()))
-        if bool(found) != (name in _OWNERS):
-            self.fail(f"op {name} with {len(found)} regions")
+        wanted = JOINTS.get(name) or (*["case"] * (len(joints) - 1), "default")
+        if tuple(joints) != (wanted if name in _OWNERS else ()):
+            self.fail(f"op {name} with {len(found)} regions: {' '.join(joints)}")
         return tuple(found)

@@ -31,7 +31,7 @@ import json
 import math
 
 from .core import Attr, Kernel, Loc, Op, Param, Region, Value, const_value
-from .parse import ParseError, parse_kernel
+from .parse import JOINTS, ParseError, parse_kernel
 
 __all__ = ["ParseError", "line_locs", "parse_kernel", "print_kernel"]
 
@@ -70,9 +70,6 @@ def _param(param: Param) -> str:
     if param.may_alias:
         words.append("may_alias")
     return " ".join(words)
-
-
-JOINTS = {"if": ("", "else"), "while": ("cond", "body"), "for": ("body",)}
 
 
 class _Printer:

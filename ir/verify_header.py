@@ -11,6 +11,7 @@ from .verify_attrs import check_grid
 FAST = ("approximate", "contract", "reassociate")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(r"[\w.+-]+")
+_SHOWN = 1000  # characters of a message
 
 
 class VerifyError(Exception):
@@ -22,9 +23,11 @@ class VerifyError(Exception):
     def __init__(
         self, kernel: str, message: str, loc: Loc | None = None, cause: Loc | None = None
     ) -> None:
+        if len(message) > _SHOWN:
+            message = f"{message[:_SHOWN]}..."
         place = f"{loc}: " if loc else ""
         also = f" (control diverges at {cause})" if cause else ""
-        super().__init__(f"{place}kernel {kernel}: {message}{also}")
+        super().__init__(f"{place}kernel {kernel:.200}: {message}{also}")
         self.kernel, self.message, self.loc, self.cause = kernel, message, loc, cause
 
     def __reduce__(self) -> tuple[type[VerifyError], tuple[object, ...]]:

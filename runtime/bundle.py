@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .refusal import Refusal
 
 INDEX = "bundle.json"
+_LONGEST = 255  # characters of a name
 _OWN = "gristmill."  # what a device loads for itself, such as the loop that replays (ir.replay_abi)
 
 
@@ -185,7 +186,10 @@ def open_bundle(path: str | Path) -> Bundle:
     except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8
         raise ArtifactCorrupt(f"not JSON ({error})", where=str(file)) from error
     entries = _entries(data, str(file))
-    digest = _digest(text, data)
+    try:
+        digest = _digest(text, data)
+    except RecursionError as error:
+        raise ArtifactCorrupt("nested too deep", where=str(file)) from error
     if digest != data["digest"]:
         raise ArtifactCorrupt(
             "bundle with wrong content",
@@ -247,9 +251,11 @@ def _check_entry(entry: Any, where: str) -> None:
             do="rebuild the bundle or install the matching gristmill",
         )
     for name in ("kernel", "specialization"):
-        if not isinstance(manifest.get(name), str):
-            raise ManifestInvalid(f"manifest without a {name}", where=where)
-    if not isinstance(path, str) or path.startswith("/") or ".." in path.split("/"):
+        word = manifest.get(name)
+        if not isinstance(word, str) or not word.isprintable() or len(word) > _LONGEST:
+            raise ManifestInvalid(f"manifest without a {name}", where=where, got=repr(word))
+    inside = isinstance(path, str) and not path.startswith("/") and ".." not in path.split("/")
+    if not inside or not path.isprintable():
         raise ManifestInvalid("path must be relative and inside", where=where, got=repr(path))
     if not isinstance(sites, list) or not all(map(_is_site, sites)):
         raise ManifestInvalid("sites must be a list of file, line and column", where=where)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .refusal import Refusal
 
 
+_SHOWN = 300  # characters of what was got, in a message
+
+
 class GristmillError(Exception):
     """Base of all runtime errors; the parts of the message are attributes."""
 
@@ -24,6 +27,8 @@ class GristmillError(Exception):
         self, what: str, *, where: str = "", expected: str = "", got: str = "", do: str = ""
     ) -> None:
         self.what, self.where, self.expected, self.got, self.do = what, where, expected, got, do
+        if len(got) > _SHOWN:
+            got = f"{got[:_SHOWN]}..."
         text = f"{where}: {what}" if where else what
         if expected:
             text += f"; expected {expected}"

@@ -15,7 +15,7 @@ SCHEMA = 1
 KINDS = ("buffer", "slot", "scalar")
 ACCESSES = ("read", "write", "readwrite")
 OPERATIONS = ("add", "sub", "mul", "floordiv", "ceil_div", "min", "max")  # of grid expressions
-DEPTH = 200  # the most that expressions are nested
+DEPTH = 200  # the most that expressions, constexprs and facts are nested
 
 
 class ManifestError(ValueError):
@@ -75,7 +75,7 @@ class Manifest:
         """Read a manifest. ManifestError says what is wrong and `where` it stood."""
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ManifestError(f"{where}: not JSON ({error})") from error
         return Manifest.from_dict(data, where)
 
@@ -86,13 +86,13 @@ class Manifest:
             raise ManifestError(f"{where}: expected an object, got {type(data).__name__}")
         if data.get("schema") != SCHEMA:
             raise ManifestError(
-                f"{where}: schema {data.get('schema')!r}, but this version reads {SCHEMA}; "
+                f"{where}: schema {data.get('schema')!r:.60}, but this version reads {SCHEMA}; "
                 "rebuild the artifacts or install the matching gristmill"
             )
         names = {f.name for f in fields(Manifest)}
         if data.keys() != names:
             odd = sorted(data.keys() ^ names)
-            raise ManifestError(f"{where}: missing or unknown fields: {', '.join(odd)}")
+            raise ManifestError(f"{where}: missing or unknown fields: {', '.join(odd):.200}")
         data = dict(data)
         data["params"] = tuple(_param(p, where) for p in _typed(data, "params", list, where))
         for name, kind in (("workgroup", int), ("requires", str), ("sites", str)):
@@ -106,14 +106,14 @@ class Manifest:
         for name in ("size", "shared_bytes", "scratch_bytes"):
             _typed(data, name, int, where)
         for name in ("constexprs", "facts"):
-            _typed(data, name, dict, where)
+            _check_depth(name, _typed(data, name, dict, where), where)
         _typed(data, "checks", bool, where)
         if len(data["workgroup"]) != 3 or min(data["workgroup"]) < 1:
             raise ManifestError(f"{where}: workgroup must be three positive integers")
         if data["subgroup"] is not None:
             _typed(data, "subgroup", int, where)
         if data["index"] not in ("i32", "i64"):
-            raise ManifestError(f"{where}: index must be i32 or i64, got {data['index']!r}")
+            raise ManifestError(f"{where}: index must be i32 or i64, got {data['index']!r:.60}")
         if not data["entry"].isprintable() or not data["entry"]:
             raise _odd(where, "entry", "a symbol", data["entry"])
         for name in ("size", "shared_bytes", "scratch_bytes"):
@@ -151,6 +151,18 @@ def _expression(name: str, data: Any, where: str) -> Any:
         raise ManifestError(f"{where}: field {name} is nested too deep") from error
 
 
+def _check_depth(name: str, data: Any, where: str) -> None:
+    """What is written out again or compared must not be nested deeper than that can be done."""
+    left = [(data, 0)]
+    while left:
+        part, depth = left.pop()
+        if depth > DEPTH:
+            raise ManifestError(f"{where}: field {name} is nested deeper than {DEPTH}")
+        if isinstance(part, dict | list):
+            parts = part.values() if isinstance(part, dict) else part
+            left += [(inner, depth + 1) for inner in parts]
+
+
 def _check_expression(
     name: str, value: Any, params: tuple[ParamInfo, ...], where: str, of_grid: bool = False
 ) -> None:
@@ -180,9 +192,10 @@ def _param(data: Any, where: str) -> ParamInfo:
         _typed(data, name, str, where)
     _typed(data, "may_alias", bool, where)
     for name, known in (("kind", KINDS), ("access", ACCESSES)):
-        if data[name] not in known:
+        if not isinstance(data[name], str) or data[name] not in known:
             words = ", ".join(known)
-            raise ManifestError(f"{where}: {name} of a parameter is {data[name]!r}, not of {words}")
+            got = f"{data[name]!r:.60}"
+            raise ManifestError(f"{where}: {name} of a parameter is {got}, not of {words}")
     return ParamInfo(**data)
 
 

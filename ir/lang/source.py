@@ -20,6 +20,7 @@ from ..core import Loc
 from ..limits import MAX_NAME
 from .liveness import Liveness, Names, stored
 
+_LONGEST = 500  # characters of source text in a message
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
@@ -70,8 +71,9 @@ class Source:
         return self.lines[line - 1].rstrip("\r\n") if 0 < line <= len(self.lines) else ""
 
     def segment(self, node: ast.AST) -> str:
-        """The source text of a node, on one line."""
-        return " ".join((ast.get_source_segment("".join(self.lines), node) or "").split())
+        """The source text of a node, on one line; of a long one, its beginning."""
+        text = " ".join((ast.get_source_segment("".join(self.lines), node) or "").split())
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
     @staticmethod
     def width(node: ast.AST) -> int:

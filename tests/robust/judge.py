@@ -10,6 +10,7 @@ from typing import Any
 from gristmill.backends.trace import TraceError, trace
 from gristmill.ir.lang import Diagnostic
 from gristmill.ir.parse import ParseError
+from gristmill.ir.recursion import deep
 from gristmill.ir.text import parse_kernel, print_kernel
 from gristmill.ir.verify import VerifyError, verify
 
@@ -60,7 +61,9 @@ def _judge_text(text: str) -> tuple[str, str]:
     try:
         kernel = parse_kernel(text)
         printed = print_kernel(kernel)
-        if parse_kernel(printed) != kernel:
+        with deep():
+            equal = parse_kernel(printed) == kernel
+        if not equal:
             return "finding", "reading what was printed gives another kernel"
         verify(kernel)
     except (ParseError, VerifyError) as error:

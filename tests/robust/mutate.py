@@ -9,8 +9,10 @@ lambdas of decorators; so a mutated file can be executed like any other.
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import random
+import warnings
 from collections.abc import Callable
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -211,10 +213,11 @@ def mutated(source: str, rng: random.Random) -> str:
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.decorator_list]
     pool = [copy.deepcopy(n) for f in functions for n in ast.walk(f) if isinstance(n, ast.expr)]
     for _ in range(rng.choice((1, 1, 2, 4))):
-        function = rng.choice(functions)
-        rng.choice(_CHANGES)(function, pool, rng)
+        with contextlib.suppress(IndexError):  # nothing of that kind is left to choose from
+            rng.choice(_CHANGES)(rng.choice(functions), pool, rng)
     text = ast.unparse(ast.fix_missing_locations(tree))
-    compile(text, "<mutated>", "exec", dont_inherit=True)
+    with warnings.catch_warnings(action="ignore"):
+        compile(text, "<mutated>", "exec", dont_inherit=True)
     return text
 
 
