@@ -33,6 +33,7 @@ WEBGPU = ("--enable-unsafe-webgpu", "--ignore-gpu-blocklist")
 SWIFTSHADER = (*WEBGPU, "--use-webgpu-adapter=swiftshader")
 # Whatever Vulkan's loader gives: with VK_DRIVER_FILES of lavapipe, that.
 NATIVE = (*WEBGPU, "--enable-features=Vulkan", "--use-vulkan=native", "--disable-vulkan-surface")
+MESSAGE_BYTES = 100 << 20
 # The pipe's ends have fixed numbers in the browser: 3 to read from, 4 to write to.
 _EXEC = "import os, sys; r, w = int(sys.argv[1]), int(sys.argv[2]); a = os.dup(r); b = os.dup(w); "
 _EXEC += "os.dup2(a, 3); os.dup2(b, 4); os.set_inheritable(3, True); os.set_inheritable(4, True); "
@@ -141,7 +142,10 @@ class Chromium:
         message = {"id": number, "method": method, "params": params}
         if session is not None:
             message["sessionId"] = session
-        self._output += json.dumps(message).encode() + b"\0"
+        text = json.dumps(message).encode()
+        if len(text) >= MESSAGE_BYTES:  # the browser would close its end without a word
+            raise BrowserError(f"{method}: {len(text)} bytes, the pipe takes {MESSAGE_BYTES}")
+        self._output += text + b"\0"
         limit = self.timeout if timeout is None else timeout
         end = time.monotonic() + limit
         while number not in self._answers:

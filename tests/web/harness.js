@@ -16,6 +16,9 @@ function encoded(array) {
 
 let device, pack;
 
+export const words = abi.scalarWords;
+export const block = abi.block;
+
 /** Opens the device and a pack; says what can run and why the rest cannot. */
 export async function begin(url) {
   device = await open();

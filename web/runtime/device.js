@@ -26,7 +26,7 @@ const ALIGN = 16; // sizes of buffers are multiples of it, and none is empty
  * @throws {NoDevice} says what is missing
  */
 export async function open({ gpu = globalThis.navigator?.gpu, powerPreference } = {}) {
-  if (gpu === undefined) {
+  if (!gpu) {
     const missing = ["this browser has no navigator.gpu"];
     if (globalThis.isSecureContext === false) {
       missing.unshift("the page is no secure context: serve it over https or from localhost");

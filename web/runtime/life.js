@@ -2,6 +2,8 @@
 
 import { DeviceLost, GristmillError, OutOfMemory } from "./errors.js";
 
+const GRACE = 2_000; // milliseconds
+
 /** Watches over the calls of one GPUDevice. */
 export class Life {
   #gpu;
@@ -75,6 +77,11 @@ export class Life {
     });
     try {
       return await Promise.race([promise, this.#lost, late]);
+    } catch (error) {
+      if (!["AbortError", "OperationError"].includes(error.name)) throw error;
+      // Of a device that is lost, browsers may break promises before they tell of the loss.
+      await Promise.race([this.#lost, new Promise((done) => setTimeout(done, GRACE))]);
+      throw error;
     } finally {
       clearTimeout(timer);
     }
