@@ -78,11 +78,11 @@ def _replay(path: Path, devices: list[str], choice: object, as_json: bool) -> in
     assert isinstance(choice, session.Choice)
     try:
         text = path.read_text()
-        if path.suffix != ".py":
+        if path.suffix != ".python":
             program.from_text(text, str(path))
     except (program.CaseError, UnicodeDecodeError) as error:
         raise CommandError(str(error)) from error
-    devices = ["python"] if path.suffix == ".py" else [d for d in devices if d != "python"]
+    devices = ["python"] if path.suffix == ".python" else [d for d in devices if d != "python"]
     results = session.replay(devices, text, choice)
     if as_json:
         rows = [{"device": d, "kind": o.kind, "rule": o.rule, "text": o.text} for d, o in results]

@@ -151,8 +151,9 @@ class Blocks(Special):
         self.scope.append(self._load(buffer, self._own_place(lanes), lanes))
 
     def _load(self, memory: Value, at: Value, lanes: int) -> Value:
-        attrs = {"lanes": lanes} if lanes > 1 else {}
-        return self.b.emit("load", memory, at, **attrs)
+        if lanes == 1:
+            return self.b.emit("load", memory, at)
+        return self.b.emit("load", memory, at, lanes=lanes)
 
     def load_input(self, place: Place) -> None:
         buffer, count = self.choose(self.memory.inputs)

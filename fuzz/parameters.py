@@ -38,8 +38,8 @@ class Parameters:
         return bool(self.rng.random() < probability)
 
     def room(self, buffers: int) -> bool:
-        """Whether a target binds that many more, with the fault bitmap."""
-        taken = sum(p.is_memory for p in self.params) + self.features.faults
+        """Whether a target binds that many more, with the fault bitmap (also of bounds checks)."""
+        taken = sum(p.is_memory for p in self.params) + 1
         return taken + buffers <= self.features.buffers
 
     def declare(self, invocations: int, workgroup: int) -> None:

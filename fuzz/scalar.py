@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ..ir.core import Kernel, Op, Region
-from ..ir.dtypes import DType, Space, Type, VectorType, element_of, lanes_of
+from ..ir.dtypes import DType, MemType, Space, Type, VectorType, element_of, lanes_of
 from . import scalar_ops as ops
 
 Signal = tuple[str, list[Any]]  # how a region ended, and the values it gave
@@ -147,7 +147,7 @@ class _Invocation:
         return (yield from self.region(op.regions[0 if self.values[op.operands[0].id] else 1]))
 
     def run_switch(self, op: Op) -> Generator[Any, Any, Signal]:
-        cases = list(op.attr("cases"))
+        cases = list(_attrs(op)["cases"])
         selector = self.values[op.operands[0].id]
         at = cases.index(selector) if selector in cases else len(cases)
         return (yield from self.region(op.regions[at]))
@@ -186,9 +186,10 @@ class _Invocation:
             return self.reach(op)
         if op.name == "alloc":
             t = op.result.type
+            assert isinstance(t, MemType)
             owner = self.memory if t.space is Space.PRIVATE else self.shared
             if op.result.id not in owner:
-                owner[op.result.id] = [ops.from_pattern(0, t.element)] * t.count
+                owner[op.result.id] = [ops.from_pattern(0, t.element)] * (t.count or 0)
             return None
         if op.name in ("fence", "copy_commit", "copy_wait"):
             return None
@@ -196,7 +197,7 @@ class _Invocation:
             return self.copy(op)
         if op.name == "assert":
             if not self.values[op.operands[0].id]:
-                self.faults.add(op.attr("site"))
+                self.faults.add(_attrs(op)["site"])
             return None
         if op.name == "count":
             return len(self.memory[op.operands[0].id])
@@ -205,7 +206,7 @@ class _Invocation:
         return compute(op, [self.values[v.id] for v in op.operands])
 
     def id(self, op: Op) -> int:
-        dim = dict(op.attrs).get("dim", 0)
+        dim = _attrs(op).get("dim", 0)
         wx, wy, _ = self.kernel.workgroup
         place = (self.local % wx, self.local // wx % wy, self.local // wx // wy)[dim]
         size = self.kernel.subgroup or 1
@@ -223,7 +224,7 @@ class _Invocation:
     def copy(self, op: Op) -> None:
         """At once: nothing may read it before it is awaited."""
         target, at, source, start, *given = op.operands
-        count = dict(op.attrs)["count"]
+        count = _attrs(op)["count"]
         wanted = min(count, max(0, self.values[given[0].id])) if given else count
         first, to = self.values[start.id], self.values[at.id]
         cells = self.memory[source.id][first : first + wanted]
@@ -248,7 +249,7 @@ class _Invocation:
             return None
         old = cells[index]
         if op.name == "compare_exchange":
-            if ops.pattern(old, t) == ops.pattern(value, t):
+            if ops.pattern(old, element_of(t)) == ops.pattern(value, element_of(t)):
                 cells[index] = self.values[op.operands[3].id]
             return old
         if op.attr("kind") == "exchange":
@@ -258,28 +259,33 @@ class _Invocation:
         return old
 
 
+def _attrs(op: Op) -> dict[str, Any]:
+    return dict(op.attrs)
+
+
 def compute(op: Op, operands: list[Any]) -> Any:
     """The result of an op on values alone."""
-    t, types = op.result.type, [v.type for v in op.operands]
+    attrs, types = _attrs(op), [v.type for v in op.operands]
+    t = cast(DType | VectorType, op.result.type)
     if op.name == "const":
-        return ops.from_pattern(op.attr("bits"), t)
+        return ops.from_pattern(attrs["bits"], element_of(t))
     if op.name == "vector":
         return tuple(operands)
     if op.name == "splat":
         return (operands[0],) * lanes_of(t)
     if op.name == "extract":
-        return operands[0][op.attr("lane")]
+        return operands[0][attrs["lane"]]
     if op.name == "insert":
-        at = op.attr("lane")
+        at = attrs["lane"]
         return (*operands[0][:at], operands[1], *operands[0][at + 1 :])
     if op.name == "shuffle":
         both = operands[0] + operands[1]
-        return tuple(both[n] for n in op.attr("lanes"))
+        return tuple(both[n] for n in attrs["lanes"])
     if op.name == "bitcast":
         return _bitcast(operands[0], types[0], t)
     if op.name == "dot4":
         a, b, total = operands
-        return ops.dot4(a, types[0], b, types[1], total, t)
+        return ops.dot4(a, element_of(types[0]), b, element_of(types[1]), total, element_of(t))
     if op.name == "select" and not isinstance(types[0], VectorType):
         return operands[1] if operands[0] else operands[2]
     if not isinstance(t, VectorType):

@@ -156,7 +156,7 @@ def _found(
     reduce = len(tally.findings) < _SHRUNK and outcome.kind != "unsound"
     form = _source if device == "python" else _kernel
     text, ops, found = form(client, choice, number, outcome, reduce)
-    suffix = ".py" if device == "python" else ".kir"
+    suffix = ".python" if device == "python" else ".kir"
     stem = re.sub(r"[^\w.]+", "-", f"{device}-{choice.seed}-{number}")
     file = choice.out / f"{stem}{suffix}"
     command = f"gristmill fuzz --replay {shlex.quote(str(file))} --device {shlex.quote(device)}"

@@ -90,8 +90,8 @@ class Runner(Protocol):
 class DeviceRunner:
     """A device of the runtime: compile, write a bundle, load, launch."""
 
-    def __init__(self, spec: str, timeout: float = 60.0) -> None:
-        self.device = runtime.open_device(spec, timeout=timeout)
+    def __init__(self, spec: str, timeout: float = 60.0, **options: Any) -> None:
+        self.device = runtime.open_device(spec, timeout=timeout, **options)
         has = self.device.capabilities
         self.name = f"{has.device}: {has.name}"
         self.traits = traits_of(has)
@@ -212,6 +212,10 @@ def open_runner(spec: str, timeout: float = 60.0) -> Runner:
         from .scalar_runner import ScalarRunner
 
         return ScalarRunner()
+    if spec == "interp":  # in other portions than the oracle, to which all else is the same
+        from ..ir.interp import InterpOptions
+
+        return DeviceRunner(spec, timeout, options=InterpOptions(lanes=40))
     if spec == "python":
         from .source_runner import SourceRunner
 

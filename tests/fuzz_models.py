@@ -40,6 +40,27 @@ class PtxModel:
         pass
 
 
+class Aarch64:
+    """The cpu's code for aarch64, in qemu."""
+
+    def __init__(self) -> None:
+        sys.path.append(str(HERE / "cpu"))
+        self.name, self.traits = "aarch64 in qemu", Traits(subgroups=(2, 4, 8, 16, 32))
+
+    def run(self, program: Program) -> tuple[list[Any], Faults]:
+        from cpu_runner import Artifact
+
+        arguments = program.arguments()
+        try:
+            made = Artifact(program.kernel, "aarch64", program.variant % 4 == 3)
+        except CompileError as error:
+            raise RefusedError(error.message) from error
+        return arguments, Faults.of(made.run(arguments, program.grid))
+
+    def close(self) -> None:
+        pass
+
+
 class AmdEmulator:
     """A code object on the emulator, as it ships."""
 
@@ -64,6 +85,10 @@ class AmdEmulator:
 
     def close(self) -> None:
         pass
+
+
+def aarch64() -> Aarch64:
+    return Aarch64()
 
 
 def ptx() -> PtxModel:

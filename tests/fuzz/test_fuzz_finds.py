@@ -1,0 +1,124 @@
+"""The fuzzer finds a broken emitter, makes the finding small and repeats it; a target's process
+that crashes or hangs is a finding, and not the end."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from gristmill.cli.main import main
+from gristmill.fuzz import program, session, shrink
+from gristmill.fuzz.client import Client, TargetError
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict]:
+    status = main(["fuzz", *words, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_a_broken_emitter_is_found_made_small_and_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device, number = "python:fuzz_doubles.broken", 0
+    found: list[dict] = []
+    while not found:  # about every second program has an xor whose result shows
+        words = ["--seed", "3", "--program", str(number), "--out", str(tmp_path)]
+        status, report = run(capsys, "--device", device, *words)
+        found, number = report["targets"][0]["findings"], number + 1
+    assert status == 1
+    assert report["targets"][0]["mismatches"] == 1
+    assert found[0]["ops"] <= 8
+    stored = program.read(Path(found[0]["file"]))
+    assert "xor" in {op.name for op in shrink.walk(stored.kernel.body)}
+    command = shlex.split(found[0]["command"])
+    assert command[:2] == ["gristmill", "fuzz"]
+    status, again = run(capsys, *command[2:])
+    assert (status, again["results"][0]["kind"]) == (1, "mismatch")
+    status, again = run(capsys, "--replay", found[0]["file"], "--device", "cpu")
+    assert (status, again["results"][0]["kind"]) == (0, "ok")
+
+
+@pytest.mark.parametrize(
+    ("double", "kind"), [("crashing", "crash (SIGABRT)"), ("hanging", "hang: no answer within 20")]
+)
+def test_a_process_that_ends_or_hangs_is_a_finding_and_the_next_program_runs(
+    double: str, kind: str, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    choice = session.Choice(1, programs=4, timeout=20, shrink_seconds=1, out=tmp_path)
+    (tally,) = session.session([f"python:fuzz_doubles.{double}"], choice, told.append)
+    assert tally.programs == 4
+    assert tally.outcomes["ok"] == 3
+    (finding,) = tally.findings
+    assert finding.number == 1
+    assert str(finding.outcome).startswith(kind)
+    assert program.read(Path(finding.file)).variant == 1
+    assert f"python:fuzz_doubles.{double}" in told[0]
+
+
+def test_refusals_are_counted_by_reason_and_other_complaints_are_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--device", "python:fuzz_doubles.complaining", "--out", str(tmp_path))
+    status, report = run(capsys, *words, "--programs", "4", "--seed", "1")
+    (target,) = report["targets"]
+    assert status == 1
+    assert target["refused"] == {"feature f64": 1}
+    counts = [target[n] for n in ("programs", "mismatches", "invalid", "crashes")]
+    assert counts == [3, 0, 1, 1]
+
+
+def test_equal_seeds_give_equal_programs() -> None:
+    from gristmill.fuzz.plan import program as planned
+    from gristmill.fuzz.targets import Traits
+
+    texts = [program.to_text(planned(7, n, Traits())) for n in (0, 1, 0)]
+    assert texts[0] == texts[2] != texts[1]
+
+
+def test_a_device_that_is_not_there_ends_the_command_by_type(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["fuzz", "--device", "vulkan:no such", "--programs", "1"]) == 2
+    assert "NoDevice" in capsys.readouterr().err
+    assert main(["fuzz", "--device", "python:nothing.here", "--programs", "1"]) == 2
+    with pytest.raises(TargetError, match="no device"):
+        Client("odd")
+
+
+def test_a_file_that_is_no_program_ends_the_command_by_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.kir"
+    assert main(["fuzz", "--replay", str(path)]) == 2
+    path.write_text("kernel a b\n")
+    assert main(["fuzz", "--replay", str(path)]) == 2
+    assert "expected one line" in capsys.readouterr().err
+
+
+def test_without_a_compiler_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["fuzz", "--programs", "1"]) == 2
+    assert "gristmill[build]" in capsys.readouterr().err
+
+
+def test_a_tracer_that_differs_from_python_is_made_small(tmp_path: Path) -> None:
+    from gristmill.fuzz import source
+    from gristmill.fuzz.outcome import Outcome
+
+    def judge(text: str) -> Outcome:  # as if `//` were wrong
+        return Outcome("mismatch", "bits") if "//" in text else Outcome("ok")
+
+    number = next(n for n in range(100) if "//" in source.source(1, n))
+    text, outcome = shrink.shrink_source(
+        source.source(1, number), Outcome("mismatch", "bits"), judge, 20
+    )
+    assert outcome.kind == "mismatch"
+    assert len(text.splitlines()) < len(source.source(1, number).splitlines()) / 2

@@ -1,0 +1,65 @@
+"""Fresh random programs give on every target what the oracle gives: a fixed share of time each.
+
+GRISTMILL_FUZZ_SECONDS is that share. Nothing fails but a finding, which is stored (the message says
+where, and how to repeat it) and becomes a file of `cases` once it is mended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz_targets import NEEDS, SPECS, environment
+from gristmill.fuzz.session import Choice, session
+
+SECONDS = float(os.environ.get("GRISTMILL_FUZZ_SECONDS", "23"))
+# How many of the long run, by target.
+MODELS = ("aarch64", "ptx", "gfx1100", "gfx1201", "gfx942")
+LONG = {name: 2_000 if name in MODELS else 10_000 for name in SPECS}
+OUT = Path(__file__).parents[2] / "fuzz-findings"
+
+
+def choice(rng: np.random.Generator) -> Choice:
+    # Long waits: a busy machine must not make a finding.
+    return Choice(int(rng.integers(1 << 32)), timeout=600, shrink_seconds=60, out=OUT)
+
+
+def judge(
+    target: str, wanted: Choice, monkeypatch: pytest.MonkeyPatch, require: Callable[..., None]
+) -> None:
+    for need in NEEDS.get(target, ()):
+        require(need)
+    for name, value in environment(target).items():
+        monkeypatch.setenv(name, value)
+    told: list[str] = []
+    (tally,) = session([SPECS[target]], wanted, told.append)
+    assert not tally.missing
+    print(f"seed {wanted.seed}: {tally.as_dict()}")
+    assert not tally.findings, "\n".join(told)
+    assert tally.programs
+
+
+@pytest.mark.parametrize("target", SPECS)
+def test_random_programs_agree(
+    target: str,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    require: Callable[..., None],
+) -> None:
+    judge(target, replace(choice(rng), seconds=SECONDS), monkeypatch, require)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", SPECS)
+def test_thousands_of_random_programs_agree(
+    target: str,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    require: Callable[..., None],
+) -> None:
+    judge(target, replace(choice(rng), programs=LONG[target]), monkeypatch, require)
