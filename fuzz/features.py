@@ -18,7 +18,7 @@ class Features:
     fences: their scopes; diverging: also where
     invocations have gone apart. copies: asynchronous ones. fragments: products of matrices (with a
     subgroup). atomics_more: float atomics, exchanges. deep: how far regions nest. buffers:
-    the most that a target binds.
+    the most that a target binds. invocations: the most of a launch, roughly.
     """
 
     i8: bool = False
@@ -52,6 +52,7 @@ class Features:
     atomics_more: bool = False
     deep: int = 3
     buffers: int = 64
+    invocations: int = 1024
 
     def types(self) -> list[DType]:
         """The scalar types beyond i32 and u32."""

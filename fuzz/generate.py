@@ -74,9 +74,17 @@ class _Generator:
     def shape(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """Workgroup and grid."""
         rng, unit = self.rng, self.features.subgroup or 1
-        wide = int(rng.choice([n for n in (1, 8, 16, 24, 32, 64) if n % unit == 0] or [unit]))
-        size = (wide, int(rng.choice([1, 1, 2])), int(rng.choice([1, 1, 1, 1, 2])))
-        grid = (int(rng.integers(1, 4)), int(rng.choice([1, 1, 2])), int(rng.choice([1, 1, 1, 2])))
+        left = max(self.features.invocations, unit)
+
+        def some(*sizes: int) -> int:
+            nonlocal left
+            size = int(rng.choice([n for n in sizes if n <= left]))
+            left //= size
+            return size
+
+        wide = some(*[n for n in (1, 8, 16, 24, 32, 64) if n % unit == 0], unit)
+        size = (wide, some(1, 1, 2), some(1, 1, 1, 1, 2))
+        grid = (some(1, 2, 3), some(1, 1, 2), some(1, 1, 1, 2))
         return size, grid
 
     def blocks(self, workgroup: int) -> Uniform:

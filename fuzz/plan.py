@@ -68,6 +68,7 @@ def features_of(number: int, traits: Traits) -> Features:
         atomics64=wanted.atomics64 and traits.atomics64,
         scarce=traits.scarce,
         buffers=traits.buffers,
+        invocations=traits.invocations,
         bools=wanted.bools and "bool" in traits.types,
         small=wanted.small and "f8e4m3" in traits.types,
         special=wanted.special and traits.special,

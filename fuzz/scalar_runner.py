@@ -15,7 +15,7 @@ class ScalarRunner:
 
     def __init__(self) -> None:
         self.name = "scalar: one invocation at a time"
-        self.traits = replace(Traits(), near=False, fragments=False)
+        self.traits = replace(Traits(), near=False, fragments=False, invocations=16)
 
     def run(self, program: Program) -> tuple[list[Any], Faults]:
         arguments = program.arguments()

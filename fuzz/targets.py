@@ -48,6 +48,7 @@ class Traits:
     types: of buffers. scarce: types whose arithmetic is rare, because a driver takes exponential
     time for chains of it. special: infinities and NaNs are promised. fences: their scopes.
     diverging: fences may stand where invocations have gone apart. near: ops with a bound.
+    invocations: the most of a launch, roughly.
     """
 
     types: frozenset[str] = ALL_TYPES
@@ -60,6 +61,7 @@ class Traits:
     fragments: bool = True
     near: bool = True
     buffers: int = 64
+    invocations: int = 1024
     numerics: Numerics = field(default=IEEE)
 
 
