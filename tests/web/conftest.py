@@ -24,10 +24,10 @@ ROOT = HERE.parents[1]
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `scons web` makes of these sources: the folder of artifacts."""
+    """What `scons web` and `scons target=wgsl` make of these sources: the folder of artifacts."""
     out = tmp_path_factory.mktemp("page")
     store = tmp_path_factory.getbasetemp().parent / "store-of-shipped-kernels"
-    command = [sys.executable, "-m", "SCons", "-Q", "web", f"out={out}"]
+    command = [sys.executable, "-m", "SCons", "-Q", "web", "all", "target=wgsl", f"out={out}"]
     environment = {**os.environ, "GRISTMILL_STORE": str(store)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,8 @@ SLOW = {"matmul": "f32", "matmul_fragments": None}
 
 @pytest.fixture(scope="module")
 def harness(browser: Chromium, site: Site) -> Iterator[tuple[Page, list[dict[str, Any]]]]:
-    """A page with the runtime and the pack, and what it can run."""
-    page = browser.page(f"{site.address}/judge/harness.js")
+    """A page beside the pack with the runtime, and what it can run."""
+    page = browser.page(f"{site.address}/gristmill.js")
     yield page, page.evaluate(LOAD)
     page.close()
 
@@ -268,6 +270,14 @@ def test_a_fault_names_its_kernel_and_line_and_is_told_once(page: Page) -> None:
     assert values == [1, 1, 0, 0]
 
 
+def test_the_example_of_the_readme_runs(page: Page) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    (script,) = re.findall(r"^```js\nimport [^\n]*\n(.*?)^```$", text, re.M | re.S)
+    # The names of the import are there already, and so are a device and a pack, under these names.
+    found = page.invoke("(text) => harness.thrown(text)", f"{{ {script} return [...result]; }}")
+    assert found == {"name": None, "value": [12, 24, 36]}
+
+
 def test_empty_buffers_and_empty_grids_are_launches_of_nothing(page: Page) -> None:
     script = """
     const k = await device.load(pack, "saxpy", "f32");
@@ -295,7 +305,9 @@ def test_memory_is_accounted_and_given_back(page: Page) -> None:
     assert found == [{"live": 4016, "peak": 4016}, {"live": 0, "peak": 4016}]
 
 
-def test_a_device_that_vanishes_is_lost_and_says_so(require: Any, site: Site) -> None:
+def test_a_device_that_vanishes_is_lost_and_says_so(
+    site: Site, require: Callable[..., None]
+) -> None:
     """The browser's process for the GPU ends in the midst."""
     require("chromium")
     with Chromium(SWIFTSHADER) as own:
