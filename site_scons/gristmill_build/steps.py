@@ -123,7 +123,7 @@ def definition(sources: dict[str, bytes], module: str, kernel: str) -> Any:
     from gristmill.ir.core import Loc
 
     file = next((f for f in sources if Path(f).stem == module), f"kernels/{module}.py")
-    found = re.search(rb"^def %s\b" % re.escape(kernel).encode(), sources.get(file, b""), re.M)
+    found = re.search(rb"^(?:def )?%s\b" % re.escape(kernel).encode(), sources.get(file, b""), re.M)
     return Loc(file, sources[file].count(b"\n", 0, found.start()) + 1 if found else 1, 1)
 
 

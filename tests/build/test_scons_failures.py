@@ -313,3 +313,30 @@ def test_a_new_import_is_followed(project: Project) -> None:
     assert project.scons().status == 0
     project.edit("kernels/other.py", "FACTOR = 3", "FACTOR = 7")
     assert project.scons().steps("compile") == 3
+
+
+@pytest.mark.parametrize(
+    ("crime", "words"),
+    [("time.sleep(1e6)", "did not finish within 8 s; unroll less"), ("os.abort()", "SIGABRT")],
+)
+def test_a_trace_that_hangs_or_crashes_is_one_line_that_names_its_kernel(
+    project: Project, crime: str, words: str
+) -> None:
+    """The others are built: each compile has a process, and a deadline."""
+    start = '    def trace(self, specialization, BLOCK=64, FAIL=""):\n'
+    line = f'        import os, time; self.name == "scale" and {crime}\n'
+    project.edit("kernels/toy.py", start, start + line)
+    run = project.scons("-k", "deadline=8")
+    assert run.status == 2
+    assert run.failures
+    for failure in run.failures:
+        assert "kernels/toy.py:20:1: kernel scale " in failure
+        assert words in failure
+    assert project.path("artifacts/interp-kir/shift/plain.kir").exists()
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "soon", "nan", "1e9"])
+def test_a_deadline_that_is_no_time_is_refused(project: Project, value: str) -> None:
+    run = project.scons(f"deadline={value}")
+    assert run.status == 2
+    assert "expected seconds" in run.text
