@@ -247,11 +247,25 @@ def check_array(array: Array, param: Param, where: str) -> None:
 
 
 def _check_overlap(kernel: LoadedKernel, bindings: Sequence[Binding]) -> None:
-    params = kernel.memory
+    params, shared = kernel.memory, kernel.device.capabilities.shared_arena
     for i, a in enumerate(bindings):
         for j in range(i):
             if overlap(a, bindings[j]):
                 check_may_overlap(kernel, params[j], params[i])
+            if not shared and _together(a, bindings[j]):
+                raise ArgumentError(
+                    f"buffers {params[j].name} and {params[i].name} lie in one allocation",
+                    where=f"kernel {kernel.name}",
+                    expected="an allocation for each, because the kernel writes one of them and"
+                    " the device binds none for reading and writing at once",
+                    do="pass a copy",
+                )
+
+
+def _together(a: Binding, b: Binding) -> bool:
+    """Whether one allocation would be bound twice, one of them for writing."""
+    written = a.writes or b.writes
+    return bool(written and a.nbytes and b.nbytes and a.allocation.serial == b.allocation.serial)
 
 
 def check_may_overlap(kernel: LoadedKernel, a: Param, b: Param) -> None:

@@ -44,6 +44,9 @@ _OVERLAP = """\
             and b{0}.offset < b{1}.offset + b{1}.nbytes
             and b{1}.offset < b{0}.offset + b{0}.nbytes): return None
 """
+_TOGETHER = """\
+        if b{0}.allocation.serial == b{1}.allocation.serial: return None
+"""
 # `ir.abi.GRID_OPS` as text.
 OPERATIONS = {
     "add": "({} + {})",
@@ -98,8 +101,9 @@ def _lines(kernel: LoadedKernel, known: dict[str, Any]) -> Iterator[str]:
     apart = _apart(kernel)
     if len(apart) > _MOST_PAIRS:
         raise Unusual
+    shared = kernel.device.capabilities.shared_arena
     for i, j in apart:
-        yield _OVERLAP.format(i, j)
+        yield (_OVERLAP if shared else _TOGETHER).format(i, j)
     most = [int(kernel.index.max) // width for width in kernel.manifest.workgroup]
     wrong = [f"{axis} < 0 or {axis} > {size}" for axis, size in zip("xyz", most, strict=True)]
     yield f"        if {' or '.join(wrong)} or x * y * z > {MAX_GROUPS}: return None\n"
@@ -130,11 +134,12 @@ def _scalar(n: int, dtype: DType, known: dict[str, Any]) -> Iterator[str]:
 def _apart(kernel: LoadedKernel) -> list[tuple[int, int]]:
     """The positions of buffers that must not share memory, in pairs."""
     memory = [(n, p) for n, p in enumerate(kernel.params) if p.is_memory]
+    shared = kernel.device.capabilities.shared_arena
     return [
         (i, j)
         for at, (i, a) in enumerate(memory)
         for j, b in memory[:at]
-        if (a.access.writes or b.access.writes) and not (a.may_alias and b.may_alias)
+        if (a.access.writes or b.access.writes) and not (shared and a.may_alias and b.may_alias)
     ]
 
 

@@ -141,12 +141,13 @@ def test_a_fault_of_a_closed_recording_is_its_own(computing, bundle):
     kernel, other = computing.load(bundle, "checked_root"), computing.load(bundle, "shift")
     good, bad = computing.upload(np.ones(3, np.float32)), computing.upload(np.full(3, -1.0, "f4"))
     y, n = computing.allocate(3, "f32"), computing.upload(np.zeros(3, np.int32))
+    m = computing.allocate(3, "i32")
     with computing.record() as first:
         first.launch(kernel, bad, y)
     first.replay()
     first.close()
     with computing.record() as second:
-        second.launch(other, n, n)
+        second.launch(other, n, m)
         second.launch(kernel, good, y)
     with pytest.raises(runtime.KernelFault) as caught:
         computing.synchronize()

@@ -15,6 +15,7 @@ from .adapters import TIMESTAMPS, Adapter
 
 OUT_OF_MEMORY = 3  # of WGPUErrorType
 _ERRORS = {2: "a validation error", 3: "out of memory", 4: "an internal error"}
+_LOST = "device is lost"
 _ANY_TIME = 3  # of WGPUCallbackMode
 _READ = 1  # of WGPUMapMode
 SPIN_SECONDS = 60e-6  # before the first pause, on a GPU
@@ -47,7 +48,11 @@ class Logical:
         ffi, text = self.ffi, self.api.text
 
         def error(device: Any, kind: int, message: Any, _1: Any, _2: Any) -> None:
-            self.errors.append((int(kind), text(message)))
+            what = text(message)
+            if _LOST in what:  # some calls tell it as a validation error
+                self.lost = self.lost or what
+            else:
+                self.errors.append((int(kind), what))
 
         def lost(device: Any, reason: int, message: Any, _1: Any, _2: Any) -> None:
             self.lost = self.lost or text(message) or "for no reason told"
