@@ -21,22 +21,23 @@ _CORE = (
 )
 _LOWERED = (*_CORE, "ir/passes/**/*.py", "ir/maths/**/*.py")
 _SIMT = (*_LOWERED, "backends/llvm/**/*.py", "backends/simt/**/*.py")
+_FACTS = ("backends/usage.py", "backends/ordering.py")
 _PTX = (*_SIMT, "backends/ptx/**/*.py")
 
 STAGES: dict[str, tuple[str, ...]] = {
     "trace": ("ir/*.py", "ir/ops/**/*.py", "ir/lang/**/*.py", "backends/trace.py"),
     "interp": (*_CORE, "backends/interp/**/*.py"),
-    "spirv": (*_LOWERED, "backends/usage.py", "backends/spirv/**/*.py"),
+    "spirv": (*_LOWERED, *_FACTS, "backends/spirv/**/*.py"),
     "spirv_llc": (
         *_SIMT,
-        "backends/usage.py",
+        *_FACTS,
         "backends/spirv/__init__.py",
         "backends/spirv/module.py",
         "backends/spirv/opcodes.py",
         "backends/spirv/validate.py",
         "backends/spirv_llc/**/*.py",
     ),
-    "wgsl": (*_LOWERED, "backends/usage.py", "backends/wgsl/**/*.py"),
+    "wgsl": (*_LOWERED, *_FACTS, "backends/wgsl/**/*.py"),
     "cpu": (
         *_LOWERED,
         "backends/llvm/**/*.py",
@@ -47,6 +48,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "cubin": (*_PTX, "backends/cubin/**/*.py"),
     "hsaco": (
         *_SIMT,
+        "backends/ordering.py",
         "backends/hsaco/**/*.py",
         "backends/link/**/*.py",
         "store/messagepack.py",
