@@ -154,6 +154,7 @@ def _option_nodes(source: Source) -> dict[str, ast.expr]:
     return found
 
 
-def _refuse(source: Source, node: ast.AST, message: str) -> NoReturn:
+def _refuse(source: Source, node: ast.AST, message: str, constexpr: str = "") -> NoReturn:
     loc = source.loc(node)
-    raise Diagnostic(message, loc, source.text(loc.line), source.width(node))
+    width = source.width(node)
+    raise Diagnostic(message, loc, source.text(loc.line), width, constexpr=constexpr)

@@ -29,6 +29,7 @@ class Diagnostic(Exception):  # noqa: N818
 
     file, line, column (both 1-based): where; message: what was found and what was expected;
     text: the source line; notes: further places. `str` shows all of it, with a caret.
+    constexpr: the constexpr whose value is wrong, if that is what is.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class Diagnostic(Exception):  # noqa: N818
         text: str = "",
         width: int = 1,
         notes: tuple[Note, ...] = (),
+        constexpr: str = "",
     ) -> None:
         super().__init__(message)
+        self.constexpr = constexpr
         self.message, self.loc, self.text, self.width, self.notes = message, loc, text, width, notes
 
     @property
@@ -59,7 +62,8 @@ class Diagnostic(Exception):  # noqa: N818
         return "\n".join([*parts, *map(str, self.notes)])
 
     def __reduce__(self) -> tuple[Any, ...]:  # crosses process borders
-        return Diagnostic, (self.message, self.loc, self.text, self.width, self.notes)
+        parts = (self.message, self.loc, self.text, self.width, self.notes, self.constexpr)
+        return Diagnostic, parts
 
 
 def _render(loc: Loc, kind: str, message: str, text: str, width: int) -> str:

@@ -88,6 +88,7 @@ def bind_constexprs(kernel: KernelFunction, given: dict[str, Any]) -> dict[str, 
                 kernel.source,
                 node,
                 f"kernel {kernel.name} has no constexpr {name!r} (it has {known}){hint}",
+                name,
             )
     bound = {}
     nodes = {a.arg: a for a in node.args.kwonlyargs}
@@ -99,10 +100,11 @@ def bind_constexprs(kernel: KernelFunction, given: dict[str, Any]) -> dict[str, 
                 nodes[name],
                 f"constexpr {name!r} of kernel {kernel.name} has no "
                 "value: the specialization must give one",
+                name,
             )
         _, excess = measure(constant(value))
         if excess is not None:
-            _refuse(kernel.source, nodes[name], f"constexpr {name!r}: {excess}")
+            _refuse(kernel.source, nodes[name], f"constexpr {name!r}: {excess}", name)
         entry = _coerce(kernel, kind, constant(value))
         if entry is EMPTY:
             _refuse(
@@ -110,6 +112,7 @@ def bind_constexprs(kernel: KernelFunction, given: dict[str, Any]) -> dict[str, 
                 nodes[name],
                 f"constexpr {name!r} must be of kind {kind}, found {describe(value)}"
                 + (f"; expected one of {', '.join(DTYPES)}" if kind == "DType" else ""),
+                name,
             )
         bound[name] = entry
     return bound

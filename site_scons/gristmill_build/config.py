@@ -22,7 +22,19 @@ SUFFIXES = {
 MADE_FROM = {"cubin": "ptx"}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-Constexprs = dict[str, Any]
+
+class Constexprs(dict[str, Any]):
+    """Values of constexprs. places: FILE:LINE where each of them stands, and all of them at ""."""
+
+    def __init__(self, values: dict[str, Any] | None = None, places: dict[str, str] | None = None):
+        super().__init__(values or {})
+        self.places = places or {}
+
+    def with_(self, other: Constexprs) -> Constexprs:
+        """These, with those of `other` in their place."""
+        return Constexprs({**self, **other}, {**self.places, **other.places})
+
+
 Variants = dict[str, tuple[Constexprs, ...]]  # by backend, target or family, `hsaco-gfx9*`
 
 
@@ -89,7 +101,7 @@ class KernelRow:
                 for variants in (own, self.variants):
                     if where in variants:
                         return where, variants[where]
-        return target.backend, ({},)
+        return target.backend, (Constexprs(),)
 
     def builds_for(self, target: TargetRow) -> bool:
         return self.targets is None or bool({target.backend, target.name} & set(self.targets))
@@ -212,7 +224,7 @@ def _specializations(
         entries = value.mapping()
         if (variants := entries.pop("variants", None)) is not None:
             own[name] = _variants(variants, targets)
-        found[name] = {word: entry.constexpr() for word, entry in entries.items()}
+        found[name] = _constexprs(value, entries)
     if not found:
         node.fail("a kernel needs at least one specialization")
     return found, own
@@ -221,7 +233,7 @@ def _specializations(
 def _variants(node: Node, targets: dict[str, TargetRow]) -> Variants:
     found, families = {}, [k for k in node.mapping() if _is_family(k, targets)]
     for where, variants in node.mapping([*SUFFIXES, *targets, *families]).items():
-        found[where] = tuple(map(_constexprs, variants.sequence()))
+        found[where] = tuple(_constexprs(node, node.mapping()) for node in variants.sequence())
         if not found[where]:
             variants.fail("an empty list would build nothing; write [{}] for the plain kernel")
     return found
@@ -236,8 +248,9 @@ def _restriction(node: Node, targets: dict[str, TargetRow]) -> tuple[str, ...]:
     return tuple(item.choice(known) for item in node.sequence())
 
 
-def _constexprs(node: Node) -> Constexprs:
-    return {name: value.constexpr() for name, value in node.mapping().items()}
+def _constexprs(node: Node, entries: dict[str, Node]) -> Constexprs:
+    values = {name: entry.constexpr() for name, entry in entries.items()}
+    return Constexprs(values, {"": node.place, **{n: e.place for n, e in entries.items()}})
 
 
 def _word(node: Node) -> str:

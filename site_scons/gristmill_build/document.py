@@ -13,6 +13,9 @@ import yaml
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_LISTS, _ITEMS = 4, 1000  # of a constexpr: within one another, and in all
+
+
 class ConfigError(Exception):
     """A configuration that cannot be used: file:line, what was found, what is expected."""
 
@@ -35,9 +38,13 @@ class Node:
     def line(self) -> int:
         return int(self.node.start_mark.line) + 1
 
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}"
+
     def fail(self, message: str) -> NoReturn:
         subject = f"{self.path}: " if self.path else ""
-        raise ConfigError(f"{self.file}:{self.line}: {subject}{message}")
+        raise ConfigError(f"{self.place}: {subject}{message}")
 
     def mapping(
         self, allowed: Iterable[str] | None = None, required: Iterable[str] = ()
@@ -88,17 +95,25 @@ class Node:
         """A string, number or truth value."""
         if not isinstance(self.node, yaml.ScalarNode):
             self.fail(f"expected a single value, got {self._kind()}")
-        value = _CONSTRUCTOR.construct_object(self.node)
+        try:
+            value = _CONSTRUCTOR.construct_object(self.node)
+        except (ValueError, OverflowError) as error:
+            self.fail(f"cannot be read: {error}")
         if not isinstance(value, str | int | float | bool):
             self.fail(f"expected text, a number, true or false, got {self._kind()}")
         if isinstance(value, float) and not math.isfinite(value):
             self.fail(f"expected a finite number, got {value}")
         return value
 
-    def constexpr(self) -> Any:
+    def constexpr(self, depth: int = 0) -> Any:
         """A constexpr: a scalar or a list of constexprs."""
+        if depth > _LISTS:  # also a list that holds itself
+            self.fail(f"lists are nested deeper than {_LISTS}")
         if isinstance(self.node, yaml.SequenceNode):
-            return [item.constexpr() for item in self.sequence()]
+            items = [item.constexpr(depth + 1) for item in self.sequence()]
+            if sum(len(item) if isinstance(item, list) else 1 for item in items) > _ITEMS:
+                self.fail(f"a list of over {_ITEMS} items")
+            return items
         return self.scalar()
 
     def _kind(self) -> str:
@@ -128,6 +143,8 @@ def read(path: Path, name: str) -> Node:
         mark = error.problem_mark
         line = mark.line + 1 if mark else 1
         raise ConfigError(f"{name}:{line}: not YAML: {error.problem}") from None
+    except RecursionError:
+        raise ConfigError(f"{name}: nested too deeply") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not YAML: {error}".replace("\n", " ")) from None
     if root is None:

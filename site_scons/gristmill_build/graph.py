@@ -125,6 +125,8 @@ def _trace(env: Any, step: Trace, sources: tuple[str, ...]) -> None:
         "compiler": env["WORKSHOP"].compiler("trace"),
         "tools": TRACERS,
     }
+    # No part of the request: a line that moves changes nothing that is traced.
+    env["WORKSHOP"].places[step.ir] = step.constexprs.places
     env.Trace([step.ir, step.locs], [*sources, _value(env, request)])
 
 

@@ -158,4 +158,4 @@ def _variants(out: str, row: KernelRow, specialization: str, target: TargetRow) 
     for n, override in enumerate(variants):
         mark = f".{path_name(where)}.{n}" if override else ""
         stem = f"{out}/kir/{row.kernel}/{specialization}{mark}"
-        yield Trace(row, specialization, {**plain, **override}, stem)
+        yield Trace(row, specialization, plain.with_(override), stem)

@@ -86,6 +86,8 @@ def one_line(error: BaseException) -> str:
 @guarded("trace")
 def trace(target: Any, source: Any, env: Any) -> None:
     """Kernel source and its imports, and a request -> .kir and .loc.json."""
+    from gristmill.ir.lang.diagnostics import Diagnostic
+
     shop: Workshop = env["WORKSHOP"]
     request = json.loads(source[-1].get_contents())
     sources = {str(node): shop.read(node) for node in source[:-1]}
@@ -114,7 +116,13 @@ def trace(target: Any, source: Any, env: Any) -> None:
             raise type(error)(error.kernel, error.target, error.message, place) from error
         return {"ir": ir, "locs": locs}
 
-    outputs = shop.answer(key, ("ir", "locs"), "trace", make)
+    try:
+        outputs = shop.answer(key, ("ir", "locs"), "trace", make)
+    except Diagnostic as error:
+        places = shop.places.get(str(target[0]), {})
+        if place := places.get(error.constexpr) or places.get(""):
+            error.message += f"; specialized by {place}"
+        raise
     write_all(target, (outputs["ir"], outputs["locs"]))
 
 

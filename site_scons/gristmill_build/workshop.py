@@ -36,6 +36,8 @@ class Workshop:
     ) -> None:
         self.store, self.jobs, self.verbose, self.package = store, jobs, verbose, package
         self.deadline = deadline
+        # Where the constexprs of a trace stand, by the file that it makes: see config.Constexprs.
+        self.places: dict[str, dict[str, str]] = {}
         self._sources: dict[str, bytes] = {}
         self._stamps: dict[str, Any] = {}
         self._digests: dict[str, str] = {}

@@ -340,3 +340,36 @@ def test_a_deadline_that_is_no_time_is_refused(project: Project, value: str) -> 
     run = project.scons(f"deadline={value}")
     assert run.status == 2
     assert "expected seconds" in run.text
+
+
+REAL = """\
+from __future__ import annotations
+
+from gristmill.ir.lang import *
+
+
+@kernel(workgroup=lambda: BLOCK)
+def real(x: Write[f32], *, BLOCK: int = 64):
+    static_assert(BLOCK % 2 == 0, "odd")
+    x[global_id(0)] = 1.0
+"""
+
+
+def test_a_wrong_constexpr_is_shown_in_the_kernel_and_in_the_configuration(
+    project: Project,
+) -> None:
+    lines = ["kernel: real", "specializations:", "  a:", "    BLOCK: wide", "  b: {BLOKC: 3}"]
+    lines += ["  c: {BLOCK: 3}", "variants:", "  interp-second:", "    - BLOCK: 2", "      X: 1"]
+    project.write("kernels/real.py", REAL)
+    project.write("configs/kernels/real.yaml", "\n".join(lines) + "\n")
+    run = project.scons("-k", "kernel=real", "target=interp-kir,interp-second")
+    places = {
+        "kir/real/a.kir": ("kernels/real.py:7:28: constexpr 'BLOCK' must be of kind int", 4),
+        "kir/real/b.kir": ("kernels/real.py:7:1: kernel real has no constexpr 'BLOKC'", 5),
+        "kir/real/c.kir": ("kernels/real.py:8:5: odd", 6),
+        "kir/real/c.interp-second.0.kir": ("kernels/real.py:7:1: kernel real has no", 10),
+    }
+    for file, (words, line) in places.items():
+        (failure,) = [f for f in run.failures if f"/{file}]" in f]
+        assert words in failure
+        assert failure.endswith(f"; specialized by configs/kernels/real.yaml:{line}")
