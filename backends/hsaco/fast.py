@@ -32,6 +32,7 @@ _PLAIN = {
 _TURN = 1 / (2 * math.pi)
 NATIVE = frozenset(_ALWAYS)
 FUNCTIONS = frozenset(("exp2", "log2", "sin", "cos", "exp", "log", "log10"))
+OPS = FUNCTIONS | {"rsqrt"}
 
 
 def takes(x: Lowering, op: Op) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from ...ir.core import Kernel, Op
-from ...ir.dtypes import element_of
+from ...ir.core import Kernel, Op, Value
+from ...ir.dtypes import element_of, lanes_of
 from ...ir.passes import Pass
+from ...ir.passes.amd_products import PRODUCTS, multiplies
 from ...ir.passes.fragments import Fragments
-from ...ir.passes.fragments_amd import PRODUCTS, AmdFragments, multiplies
+from ...ir.passes.fragments_amd import AmdFragments
 from ...ir.passes.fragments_pairs import PairProducts
 from .arch import Arch
 from .lowering import Lowering
-from .words import gather, spread
+from .vectors import gather, spread
 
 _LLVM = {"f16": "half", "f32": "float", "i32": "i32"}
 _EIGHT = {"f8e4m3": "fp8", "f8e5m2": "bf8"}
@@ -35,17 +36,15 @@ def pairing(arch: Arch) -> tuple[Pass, ...]:
 
 def emit_mma(x: Lowering, op: Op) -> None:
     """A product of 16 x 16: words of both operands, and the lane's elements of the sum."""
-    f, family = x.f, str(op.attr("family"))
+    family, (left, right, total) = str(op.attr("family")), op.operands
     a, b, depth = str(op.attr("a")), str(op.attr("b")), op.attr("depth")
-    left, right, total = (x.parts(v) for v in op.operands)
-    kind, short = x.type_of(op.result).text, element_of(op.result.type).name
+    short = element_of(op.result.type).name
+    stored = x.group_of(total)
     spaced = family == "wmma11" and short == "f16"  # a sum in the low half of each word
-    if spaced:
-        total = [part for one in total for part in (one, "poison")]
-    stored = f"<{len(total)} x {kind}>"
-    group = f"<{len(total)} x {_LLVM[short]}>"
-    wanted = _operand(family, a, len(left))
-    sides = [(wanted, _word(x, parts, wanted)) for parts in (left, right)]
+    count = lanes_of(total.type) * (2 if spaced else 1)
+    group = f"<{count} x {_LLVM[short]}>"
+    wanted = _operand(family, a, lanes_of(left.type))
+    sides = [(wanted, _words(x, v, wanted)) for v in (left, right)]
     tail: list[tuple[str, str]]
     if family == "mfma":
         name, tail = _mfma(a, b, depth), [("i32", "0")] * 3
@@ -59,13 +58,23 @@ def emit_mma(x: Lowering, op: Op) -> None:
             signs = [("i1", "true" if t == "i8" else "false") for t in (a, b)]
             sides = [signs[0], sides[0], signs[1], sides[1]]
         name = f"wmma.{short}.16x16x{depth}.{what}.{_mangled(group)}.{_mangled(wanted)}"
-    whole = gather(x, kind, total)
+    whole = _spaced(x, total, group) if spaced else x.vectors.cast(total, stored, group)
+    done = x.f.call(f"llvm.amdgcn.{name}", group, *sides, (group, whole), *tail)
+    if spaced:
+        wide = f"<{count} x i16>"
+        done = x.f.value(f"bitcast {group} {done} to {wide}")
+        x.set(op.result, spread(x.f, wide, done, 2))
+        return
     if stored != group:
-        whole = f.value(f"bitcast {stored} {whole} to {group}")
-    done = f.call(f"llvm.amdgcn.{name}", group, *sides, (group, whole), *tail)
-    if stored != group:
-        done = f.value(f"bitcast {group} {done} to {stored}")
-    x.set(op.result, spread(x, stored, done, len(total), 2 if spaced else 1))
+        done = x.f.value(f"bitcast {group} {done} to {stored}")
+    x.set_vector(op.result, stored, done)
+
+
+def _spaced(x: Lowering, total: Value, group: str) -> str:
+    """Elements of f16 in the low halves of words."""
+    parts = [part for one in x.parts(total) for part in (one, "poison")]
+    wide = f"<{len(parts)} x i16>"
+    return x.f.value(f"bitcast {wide} {gather(x.f, wide, parts)} to {group}")
 
 
 def _mfma(a: str, b: str, depth: object) -> str:
@@ -100,11 +109,11 @@ def _mangled(t: str) -> str:
     return f"v{count}{short}"
 
 
-def _word(x: Lowering, words: list[str], t: str) -> str:
+def _words(x: Lowering, words: Value, t: str) -> str:
     """Words as one value of this type."""
-    group = "i32" if len(words) == 1 else f"<{len(words)} x i32>"
-    whole = gather(x, "i32", words)
-    return whole if t == group else x.f.value(f"bitcast {group} {whole} to {t}")
+    if lanes_of(words.type) > 1:
+        return x.vectors.cast(words, x.group_of(words), t)
+    return x.scalar(words) if t == "i32" else x.f.value(f"bitcast i32 {x.scalar(words)} to {t}")
 
 
 INTRINSICS = {

@@ -34,6 +34,7 @@ _ALLOWED = re.compile(
     "|".join(
         (
             *COMMON,
+            r"llvm\.fma\.v[248]f16",
             r"llvm\.(?:exp|exp2|log2)\.f32",
             r"llvm\.memset\.p5\.i64",
             *(r"llvm\.amdgcn\." + alternatives(name) for name in AMDGCN),

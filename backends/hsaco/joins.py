@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ..llvm.text import Function
 
@@ -27,7 +28,6 @@ class TracedFunction(Function):
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.free: set[str] = set()
-        self._templates: dict[str, list[bool]] = {}
 
     def value(self, instruction: str) -> str:
         name = super().value(instruction)
@@ -37,21 +37,23 @@ class TracedFunction(Function):
 
     def fill(self, template: str, names: int, operands: Sequence[str]) -> list[str]:
         results = super().fill(template, names, operands)
-        known = self._templates.get(template)
-        if known is None:
-            lines, *marks = template.split("\0")
-            known = [_defined_free(lines, mark) for mark in marks]
-            self._templates[template] = known
-        self.free.update(r for r, free in zip(results, known, strict=True) if free)
+        self.free.update([results[n] for n in _free_results(template)])
         return results
 
 
-def _defined_free(lines: str, name: str) -> bool:
-    return bool(re.search(rf"^  {re.escape(name)} = {_FREE}", lines, re.MULTILINE))
+@lru_cache(4096)
+def _free_results(template: str) -> list[int]:
+    """Which results of a template cost nothing."""
+    lines, *marks = template.split("\0")
+    forms = [re.compile(rf"^  {re.escape(mark)} = {_FREE}", re.MULTILINE) for mark in marks]
+    return [n for n, form in enumerate(forms) if form.search(lines)]
 
 
 def hidden(f: TracedFunction, part: str, type_: str, bits: int) -> str:
     """The same value, of which LLVM knows nothing; the value itself where that is no matter."""
-    if part not in f.free or bits < 16:
-        return part
+    return part if part not in f.free or bits < 16 else hide(f, type_, part)
+
+
+def hide(f: Function, type_: str, part: str) -> str:
+    """The same value, of which LLVM knows nothing."""
     return f.value(f'call {type_} asm "", "=v,0"({type_} {part})')

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ...ir.core import Kernel, Value
+from ...ir.dtypes import lanes_of
 from ..llvm.types import Ty
 from ..simt.addresses import Addresses
 from ..simt.ids import linear_id
@@ -15,6 +16,7 @@ from .arch import Arch
 from .arithmetic import HsacoArithmetic
 from .effort import effort
 from .joins import TracedFunction, hidden
+from .vectors import Vectors, whole_types
 
 __all__ = ["CONSTANT", "GLOBAL", "PRIVATE", "SHARED", "Lowering", "LoweringError", "Memory"]
 
@@ -36,8 +38,10 @@ class Lowering(SimtLowering):
 
     def __init__(self, kernel: Kernel, arch: Arch, f: TracedFunction) -> None:
         super().__init__(kernel, f, HsacoArithmetic(f, arch, kernel.fast))
-        self.arch, self.lanes = arch, arch.lanes
-        self.addresses = Addresses(f, self.defs)
+        self.arch, self.lanes, self.kind = arch, arch.lanes, (arch.processor, kernel.fast)
+        self.addresses = Addresses(f, self.defs, (SHARED,))
+        self.vectors = Vectors(f, self.values)
+        self.whole = whole_types(kernel)
         self.optimised = bool(effort(kernel).passes)
         self.launched: list[str] = []  # workgroups along x and y
 
@@ -75,22 +79,53 @@ class Lowering(SimtLowering):
         return self.f.call("llvm.amdgcn.readfirstlane.i32", "i32", ("i32", own))
 
     def brought(self, value: Value) -> list[str]:
-        t = self.type_of(value)
-        return [hidden(self.f, part, t.text, t.dtype.bits) for part in self.parts(value)]
+        t, bits = self.phi_type(value), self.type_of(value).dtype.bits
+        if value.type in self.whole:
+            bits *= lanes_of(value.type)
+        return [hidden(self.f, part, t, bits) for part in self.held(value)]
 
-    def address(self, memory: Memory, index: Value, count: int, certain: bool) -> str:
-        """LLVM's passes find what accesses have in common; its code generator does not."""
+    def held(self, value: Value) -> list[str]:
+        if value.type not in self.whole:
+            return self.parts(value)
+        self.vector(value, self.group_of(value))
+        return [self.vectors.opaque(value, self.phi_type(value))]
 
-        def make() -> str:
-            return super(Lowering, self).address(memory, index, count, certain)
+    def phi_type(self, value: Value) -> str:
+        """Of a vector that stays whole: of its components, of words where those are bytes."""
+        if value.type not in self.whole:
+            return super().phi_type(value)
+        bits, count = self.type_of(value).dtype.bits, lanes_of(value.type)
+        if bits > 8:
+            return self.group_of(value)
+        return f"<{bits * count // 32} x i32>" if bits * count > 32 else "i32"
 
-        if self.optimised or not certain:
-            return make()
-        return self.addresses.reach(memory, index, memory.type.element.bytes * count, make)
+    def set_phis(self, value: Value, names: Sequence[str]) -> None:
+        if value.type in self.whole:
+            self.vectors.define(value, self.phi_type(value), names[0])
+        else:
+            self.set(value, names)
+
+    def group_of(self, value: Value) -> str:
+        """The LLVM type of a value as one; of a vector that of a vector."""
+        t, count = self.type_of(value).text, lanes_of(value.type)
+        return f"<{count} x {t}>" if count > 1 else t
+
+    def set_vector(self, value: Value, group: str, name: str) -> None:
+        self.vectors.define(value, group, name)
+
+    def vector(self, value: Value, group: str) -> str:
+        return self.vectors.vector(value, group)
+
+    def parts(self, value: Value) -> list[str]:
+        return self.values.get(value.id) or self.vectors.parts(value, self.group_of(value))
+
+    def set(self, value: Value, parts: Sequence[str]) -> None:
+        self.vectors.whole.pop(value.id, None)
+        super().set(value, parts)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        with self.addresses.scope():
+        with self.addresses.scope(), self.vectors.scope():
             yield
 
     def atomic_note(self, memory: Memory, kind: str, t: Ty) -> str:

@@ -28,7 +28,7 @@ class Processor:
     """machine: its number in e_flags. level: the generation of its instructions, 9 to 12.
     settings: those of target ids that it has. generic: the version of a generic one, else 0.
 
-    matrix: its matrix instructions, as `ir.passes.fragments_amd.PRODUCTS` names them. dot4: it sums
+    matrix: its matrix instructions, as `ir.passes.amd_products.PRODUCTS` names them. dot4: it sums
     products of four bytes, signed or unsigned ones, in one instruction. bf16: it rounds f32 to
     bf16.
 

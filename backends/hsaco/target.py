@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from ...ir.core import Kernel, Op
+from ...ir.core import Kernel, Op, Value
 from ..llvm.types import Ty
 from ..ordering import ordering_barriers
 from ..simt.grid import emit_grid_barrier
-from . import fast, fragments, lanes, sync, words
+from . import addresses, fast, fragments, lanes, packed, sync, words
 from .arch import Arch
 from .joins import TracedFunction
-from .lowering import Lowering
+from .lowering import Lowering, Memory
 
 
 class HsacoLowering(Lowering):
     """The emitter of one kernel for HSACO."""
 
+    own = (
+        fast.FUNCTIONS | packed.OPS | words.OPS | fragments.EMIT.keys() | {"rsqrt", "grid_barrier"}
+    )
+
     def __init__(self, kernel: Kernel, arch: Arch, f: TracedFunction) -> None:
         super().__init__(kernel, arch, f)
         self.ordering = ordering_barriers(kernel)
+        self.skipped = {} if self.optimised else addresses.sums(kernel)
 
     def barrier(self, op: Op | None = None) -> None:
         sync.emit_barrier(self, op is None or id(op) in self.ordering)
@@ -37,10 +42,20 @@ class HsacoLowering(Lowering):
     def scan(self, op: Op, part: str, t: Ty) -> str | None:
         return lanes.scan(self, str(op.attr("kind")), bool(op.attr("inclusive")), part, t)
 
+    def address(self, memory: Memory, index: Value, count: int, certain: bool) -> str:
+        """LLVM's passes find what accesses have in common; its code generator does not."""
+        if self.optimised or not certain:
+            return super().address(memory, index, count, certain)
+        return addresses.address(self, self.skipped, memory, index, count)
+
     def special(self, op: Op) -> bool:
+        if op.name == "add" and op.result.id in self.skipped:
+            return True
         if fast.takes(self, op):
             fast.emit(self, op)
-        elif words.reshapes(op):
+        elif packed.takes(op):
+            packed.emit(self, op)
+        elif words.takes(self, op):
             words.emit(self, op)
         elif op.name in fragments.EMIT:
             fragments.EMIT[op.name](self, op)

@@ -1,4 +1,4 @@
-"""Vectors as values of other sizes, and back, as vectors of LLVM.
+"""Vectors as values of other sizes, and back, and parts of two vectors, as vectors of LLVM.
 
 LLVM then loads the halves of a word where they belong (`ds_load_u16_d16_hi`), which it does not see
 behind shifts.
@@ -6,42 +6,36 @@ behind shifts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...ir.core import Op
-from ...ir.dtypes import element_of, lanes_of
-from ..llvm.types import Ty
+from ...ir.dtypes import lanes_of
 from .lowering import Lowering
 
+OPS = frozenset(("bitcast", "shuffle"))
 
-def reshapes(op: Op) -> bool:
-    """Whether an op is a bitcast between different numbers of components."""
-    return op.name == "bitcast" and lanes_of(op.result.type) != lanes_of(op.operands[0].type)
+
+def takes(x: Lowering, op: Op) -> bool:
+    """Whether an op is a bitcast between different numbers of components, or picks from vectors
+    that are whole."""
+    if op.name == "bitcast":
+        return lanes_of(op.result.type) != lanes_of(op.operands[0].type)
+    return op.name == "shuffle" and all(v.id in x.vectors.whole for v in op.operands)
 
 
 def emit(x: Lowering, op: Op) -> None:
+    """Define the result of such an op."""
+    wanted, given = x.group_of(op.result), x.group_of(op.operands[0])
+    if op.name == "shuffle":
+        a, b = (x.vector(v, given) for v in op.operands)
+        lanes = op.attr("lanes")
+        assert isinstance(lanes, tuple)
+        mask = ", ".join(f"i32 {n}" for n in lanes)
+        pick = f"shufflevector {given} {a}, {given} {b}, <{len(lanes)} x i32> <{mask}>"
+        x.set_vector(op.result, wanted, x.f.value(pick))
+        return
     (operand,) = op.operands
-    given, wanted = x.type_of(operand).text, Ty(element_of(op.result.type)).text
-    parts, count = x.parts(operand), lanes_of(op.result.type)
-    whole = gather(x, given, parts)
-    group = wanted if count == 1 else f"<{count} x {wanted}>"
-    of = given if len(parts) == 1 else f"<{len(parts)} x {given}>"
-    x.set(op.result, spread(x, group, x.f.value(f"bitcast {of} {whole} to {group}"), count))
-
-
-def gather(x: Lowering, kind: str, parts: Sequence[str]) -> str:
-    """Components as a vector; one as it is."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = "poison"
-    for n, part in enumerate(parts):
-        whole = x.f.value(f"insertelement <{len(parts)} x {kind}> {whole}, {kind} {part}, i32 {n}")
-    return whole
-
-
-def spread(x: Lowering, group: str, whole: str, count: int, step: int = 1) -> list[str]:
-    """Every so many components of a vector; one as it is."""
-    if count == 1:
-        return [whole]
-    at = range(0, count, step)
-    return [x.f.value(f"extractelement {group} {whole}, i32 {n}") for n in at]
+    whole = x.vector(operand, given) if lanes_of(operand.type) > 1 else x.scalar(operand)
+    done = x.f.value(f"bitcast {given} {whole} to {wanted}")
+    if lanes_of(op.result.type) > 1:
+        x.set_vector(op.result, wanted, done)
+    else:
+        x.set(op.result, [done])

@@ -6,7 +6,7 @@ has room for a constant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from ...ir.core import Op, Value
@@ -21,10 +21,10 @@ Place = tuple[str, Terms, int]
 
 class Addresses:
     """The addresses at hand, each with the constant of its index. defs: the ops by their results'
-    numbers."""
+    numbers. loose: spaces where an address may be at hand that lies outside of its memory."""
 
-    def __init__(self, f: Function, defs: Mapping[int, Op]) -> None:
-        self.f = f
+    def __init__(self, f: Function, defs: Mapping[int, Op], loose: Collection[str] = ()) -> None:
+        self.f, self.loose = f, loose
         self.known: dict[Place, tuple[str, int]] = {}
         self.sums = AffineForms()
         for op in defs.values():
@@ -43,7 +43,13 @@ class Addresses:
         first, constant = self.known[place]
         # Both are indexes of elements, from 0 to 2**31 - 1: they lie as far apart as their sums do.
         apart = (form.constant - constant + (1 << 31)) % (1 << 32) - (1 << 31)
-        return plus(self.f, memory, first, apart * size) if apart else first
+        if not apart:
+            return first
+        return plus(self.f, memory, first, apart * size, memory.space not in self.loose)
+
+    def knows(self, memory: Memory, index: Value, size: int) -> bool:
+        """Whether the address of memory[index] can be reached from one before."""
+        return index.type == i32 and (memory.pointer, self.sums.of(index).terms, size) in self.known
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -53,6 +59,7 @@ class Addresses:
         self.known = outside
 
 
-def plus(f: Function, memory: Memory, pointer: str, offset: int | str) -> str:
-    """The address so many bytes on."""
-    return f.value(f"getelementptr inbounds i8, {memory.space} {pointer}, i64 {offset}")
+def plus(f: Function, memory: Memory, pointer: str, offset: int | str, inside: bool = True) -> str:
+    """The address so many bytes on. inside: both lie within the memory."""
+    word = "inbounds " if inside else ""
+    return f.value(f"getelementptr {word}i8, {memory.space} {pointer}, i64 {offset}")

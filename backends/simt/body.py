@@ -39,7 +39,7 @@ def emit_op(x: Lowering, op: Op) -> None:
     elif name in ELEMENTWISE:
         emit_elementwise(x, op)
     elif name in REARRANGE:
-        x.values[op.results[0].id] = rearrange(op, [x.values[v.id] for v in op.operands])
+        x.set(op.results[0], rearrange(op, [x.parts(v) for v in op.operands]))
     elif op.regions:
         control.emit_control(x, op)
     else:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from ...ir.core import Op, Region, Value
 from ..llvm.text import Phi
-from ..llvm.types import Ty
 from . import body
 from .flow import Join, Loop
 from .lowering import Lowering
@@ -34,15 +33,14 @@ def enter(x: Lowering, join: Join, results: Sequence[Value]) -> None:
         return
     x.f.block(join.label)
     for n, value in enumerate(results):
-        t = x.type_of(value)
         columns = zip(*(values[n] for _, values in join.edges), strict=True)
-        x.set(value, [_merged(x, t, join, column) for column in columns])
+        x.set_phis(value, [_merged(x, x.phi_type(value), join, column) for column in columns])
 
 
-def _merged(x: Lowering, t: Ty, join: Join, column: Sequence[str]) -> str:
+def _merged(x: Lowering, type_: str, join: Join, column: Sequence[str]) -> str:
     if all(part == column[0] for part in column):
         return column[0]
-    phi = x.f.phi(t.text)
+    phi = x.f.phi(type_)
     phi.edges += zip(column, (block for block, _ in join.edges), strict=True)
     return phi.name
 
@@ -125,21 +123,22 @@ def _switch(x: Lowering, op: Op) -> None:
     enter(x, join, op.results)
 
 
-def _carry(x: Lowering, inits: Sequence[Value], args: Sequence[Value]) -> list[list[Phi]]:
-    """Phis for carried values at the head of a loop, with their first edges still to come."""
+def _carry(
+    x: Lowering, inits: Sequence[list[str]], args: Sequence[Value], before: str
+) -> list[list[Phi]]:
+    """Phis for carried values at the head of a loop, with their edges from before it."""
     made = []
     for init, arg in zip(inits, args, strict=True):
-        t = x.type_of(arg)
-        phis = [x.f.phi(t.text) for _ in x.parts(init)]
-        x.set(arg, [phi.name for phi in phis])
+        phis = [x.f.phi(x.phi_type(arg)) for _ in init]
+        x.set_phis(arg, [phi.name for phi in phis])
         made.append(phis)
+        _feed(phis, init, before)
     return made
 
 
-def _feed(x: Lowering, phis: Sequence[list[Phi]], values: Sequence[Value], block: str) -> None:
-    for group, value in zip(phis, values, strict=True):
-        for phi, part in zip(group, x.parts(value), strict=True):
-            phi.edges.append((part, block))
+def _feed(phis: Sequence[Phi], parts: Sequence[str], block: str) -> None:
+    for phi, part in zip(phis, parts, strict=True):
+        phi.edges.append((part, block))
 
 
 def _close(
@@ -150,7 +149,8 @@ def _close(
         return False
     enter(x, latch, args)  # the body is written: its arguments may mean the next ones
     x.turn_ends(op)
-    _feed(x, phis, args, x.f.current)
+    for group, arg in zip(phis, args, strict=True):
+        _feed(group, x.held(arg), x.f.current)
     return True
 
 
@@ -164,14 +164,13 @@ def _for(x: Lowering, op: Op) -> None:
     test = f"icmp {sign}lt {t.text}"
     head, out, latch = f.label("for"), Join(f.label("done")), Join(f.label("next"))
     bring(x, out, inits)
-    before = f.current
+    before, first = f.current, [x.held(v) for v in inits]
     f.branch_if(f.value(f"{test} {x.scalar(low)}, {x.scalar(high)}"), head, out.label)
     f.block(head)
     iv = f.phi(t.text)
     iv.edges.append((x.scalar(low), before))
     x.set(counter, [iv.name])
-    phis = _carry(x, inits, args)
-    _feed(x, phis, inits, before)
+    phis = _carry(x, first, args, before)
     x.flow.loops.append(Loop(out, latch))
     body.emit_region(x, region)
     x.flow.loops.pop()
@@ -188,12 +187,12 @@ def _while(x: Lowering, op: Op) -> None:
     f, (test, region) = x.f, op.regions
     before, head, inside = f.current, f.label("while"), f.label("body")
     out, latch = Join(f.label("done")), Join(f.label("next"))
+    first = [x.held(v) for v in op.operands]
     f.branch(head)
     f.block(head)
-    phis = _carry(x, op.operands, test.args)
-    _feed(x, phis, op.operands, before)
+    phis = _carry(x, first, test.args, before)
     for arg, again in zip(test.args, region.args, strict=True):
-        x.set(again, x.parts(arg))
+        x.set_phis(again, x.held(arg))
     x.flow.loops.append(Loop(out, latch))
     x.flow.whiles.append((inside, test.args))
     body.emit_region(x, test)

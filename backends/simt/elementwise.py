@@ -36,8 +36,8 @@ def emit_elementwise(x: Lowering, op: Op) -> None:
     if template is None:
         template = x.templates[key] = _known_template(x, op, key)
     text, names = template
-    words = [part for v in op.operands for part in x.values[v.id]]
-    x.values[value.id] = x.f.fill(text, names, words)
+    words = [part for v in op.operands for part in x.parts(v)]
+    x.set(value, x.f.fill(text, names, words))
 
 
 def _known(x: Lowering, op: Op) -> int | None:

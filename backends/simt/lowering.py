@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...ir.core import Kernel, Loc, Op, Value, const_value, walk
-from ...ir.dtypes import MemType, Type, element_of
+from ...ir.dtypes import MemType, Type, element_of, lanes_of
 from ...ir.ops import ROWS
 from ..llvm.arithmetic import Arithmetic
 from ..llvm.text import Function
@@ -126,8 +126,34 @@ class Lowering(ABC):
         return self.f.value(f"udiv i32 {linear_id(self)}, {self.kernel.subgroup}")
 
     def brought(self, value: Value) -> list[str]:
-        """The components of a value that the current block brings to a join."""
+        """What the current block brings to a join of a value, as `held`."""
+        return self.held(value)
+
+    def held(self, value: Value) -> list[str]:
+        """A value as phis have it: one operand for each."""
         return self.parts(value)
+
+    def phi_type(self, value: Value) -> str:
+        """The LLVM type of the phis of a value: one for each component."""
+        return self.type_of(value).text
+
+    def set_phis(self, value: Value, names: Sequence[str]) -> None:
+        """Define a value by its phis."""
+        self.set(value, names)
+
+    def set_vector(self, value: Value, group: str, name: str) -> None:
+        """Define a value by a vector of LLVM, of type `group`."""
+        count = lanes_of(value.type)
+        self.set(
+            value, [self.f.value(f"extractelement {group} {name}, i64 {n}") for n in range(count)]
+        )
+
+    def vector(self, value: Value, group: str) -> str:
+        """The components of a value as a vector of LLVM, of type `group`."""
+        element, whole = group[:-1].partition(" x ")[2], "poison"
+        for n, part in enumerate(self.parts(value)):
+            whole = self.f.value(f"insertelement {group} {whole}, {element} {part}, i64 {n}")
+        return whole
 
     def special(self, op: Op) -> bool:
         """Emit an op that is the target's own; False for any other op. Asked for ops of the names
@@ -159,7 +185,7 @@ class Lowering(ABC):
         return self.values[value.id]
 
     def scalar(self, value: Value) -> str:
-        (part,) = self.values[value.id]
+        (part,) = self.parts(value)
         return part
 
     def set(self, value: Value, parts: Sequence[str]) -> None:

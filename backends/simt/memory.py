@@ -110,29 +110,42 @@ def emit_load(x: Lowering, op: Op) -> None:
     note = ", !invariant.load !0" if memory.constant else ""
     align = _align(x, memory, count)
     whole = f.value(f"load {kind}, {memory.space} {pointer}, align {align}{note}")
-    parts = [whole]
-    if count > 1:
-        parts = [f.value(f"extractelement {kind} {whole}, i64 {n}") for n in range(count)]
     if memory.type.element == bool_:
-        parts = [f.value(f"icmp ne i8 {part}, 0") for part in parts]
-    x.set(op.result, parts)
+        parts = [whole]
+        if count > 1:
+            parts = [f.value(f"extractelement {kind} {whole}, i64 {n}") for n in range(count)]
+        x.set(op.result, [f.value(f"icmp ne i8 {part}, 0") for part in parts])
+    elif count > 1:
+        x.set_vector(op.result, kind, whole)
+    else:
+        x.set(op.result, [whole])
 
 
 def emit_store(x: Lowering, op: Op) -> None:
     """Store a scalar or a vector."""
     f, memory = x.f, x.memory[op.operands[0].id]
-    parts = x.parts(op.operands[2])
-    count = len(parts)
-    if memory.type.element == bool_:
-        parts = [x.arith.converter.convert(part, Ty(bool_), u8) for part in parts]
+    value = op.operands[2]
+    count = lanes_of(value.type)
+    kind = memory_type(memory.type.element)
     pointer = place(x, memory, op.operands[1], count)
-    kind = element = memory_type(memory.type.element)
-    whole = parts[0]
     if count > 1:
-        kind, whole = f"<{count} x {element}>", "poison"
-        for n, part in enumerate(parts):
-            whole = f.value(f"insertelement {kind} {whole}, {element} {part}, i64 {n}")
+        kind = f"<{count} x {kind}>"
+    if memory.type.element == bool_:
+        whole = _stored_bools(x, value, kind)
+    else:
+        whole = x.vector(value, kind) if count > 1 else x.scalar(value)
     f.do(f"store {kind} {whole}, {memory.space} {pointer}, align {_align(x, memory, count)}")
+
+
+def _stored_bools(x: Lowering, value: Value, kind: str) -> str:
+    """Bools as the bytes that memory holds."""
+    words = [x.arith.converter.convert(part, Ty(bool_), u8) for part in x.parts(value)]
+    if len(words) == 1:
+        return words[0]
+    whole = "poison"
+    for n, word in enumerate(words):
+        whole = x.f.value(f"insertelement {kind} {whole}, i8 {word}, i64 {n}")
+    return whole
 
 
 def emit_alloc(x: Lowering, op: Op) -> None:

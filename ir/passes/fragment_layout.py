@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..dtypes import FragmentType
+from ..dtypes import DType, FragmentType
 
 Offsets = tuple[tuple[int, int], ...]
 
@@ -86,3 +86,20 @@ def mma_sync(t: FragmentType) -> Layout:
         return Layout(_high(1), _low(per), _pairs((0, 8), (0, half), per), per)
     runs = tuple((k + n, h) for h in (0, 8) for k in (0, half) for n in range(per))
     return Layout(_low(per), _high(1), runs, per)
+
+
+def run_length(places: Sequence[tuple[int, int]], scale: int, element: DType, widest: int) -> int:
+    """How many elements in a row lie side by side, in every run of that length.
+
+    places: of elements, as (row, place in it) from where the lane begins, a multiple of `scale`.
+    widest: the longest run that is wanted.
+    """
+    for width in (8, 4, 2):
+        fits = width <= widest and scale % width == 0 and width * element.bytes <= 16
+        runs = [places[n : n + width] for n in range(0, len(places), width)]
+        if fits and all(
+            run[0][1] % width == 0 and run == [(run[0][0], run[0][1] + n) for n in range(width)]
+            for run in runs
+        ):
+            return width
+    return 1

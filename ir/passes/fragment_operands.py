@@ -46,11 +46,3 @@ def halves(b: Builder, pair: Value, t: DType) -> Value:
     nan = b.emit("and", b.emit("add", size, b.const(0x10001, u32)), b.const(0x800080, u32))
     nan = b.emit("mul", nan, b.const(0xFC, u32))
     return b.emit("or", b.emit("bitcast", scaled, type=u32), nan)
-
-
-def apart(b: Builder, word: Value, t: DType) -> list[Value]:
-    """Four 8-bit floats as two words of f16: those of the even bytes, those of the odd ones."""
-    if t.name == "f8e5m2":
-        upper = b.emit("and", word, b.const(0xFF00FF00, u32))
-        return [halves(b, b.emit("and", word, b.const(0xFF00FF, u32)), t), upper]
-    return [halves(b, w, t) for w in (word, b.emit("shr", word, b.const(8, u32)))]

@@ -24,7 +24,7 @@ from ..dtypes import (
     u32,
 )
 from .effects import value_types
-from .fragment_layout import Lane, Layout, portable
+from .fragment_layout import Lane, Layout, portable, run_length
 from .retype import Retyper
 
 
@@ -46,7 +46,12 @@ def has_fragments(kernel: Kernel) -> bool:
 
 
 class FragmentLowering(Retyper, ABC):
-    """The walk that targets share; a subclass has the layouts and the product."""
+    """The walk that targets share; a subclass has the layouts and the product.
+
+    widest: elements of the longest load or store.
+    """
+
+    widest = 4
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
@@ -121,9 +126,17 @@ class FragmentLowering(Retyper, ABC):
             return b if a is None else a
         return self.b.emit("add", a, b)
 
+    def held(self, v: Value) -> list[Value]:
+        """The elements of a fragment that the lane holds, packed as the layout says."""
+        return list(self.all(v))
+
+    def hold(self, v: Value, parts: Sequence[Value]) -> None:
+        """Let a fragment consist of elements that are packed as the layout says."""
+        self.set(v, *parts)
+
     def elements(self, v: Value) -> list[Value]:
         """The elements of a fragment that the lane holds, unpacked."""
-        parts = list(self.all(v))
+        parts = self.held(v)
         t = v.type
         packed = self.layout(t).packed if isinstance(t, FragmentType) else 1
         if packed == 1:
@@ -141,7 +154,7 @@ class FragmentLowering(Retyper, ABC):
             runs = [parts[n : n + packed] for n in range(0, len(parts), packed)]
             whole = [self.b.emit("vector", *run) for run in runs]
             parts = [self.b.emit("bitcast", w, type=u32) for w in whole]
-        self.set(v, *parts)
+        self.hold(v, parts)
 
     # ops
 
@@ -201,7 +214,7 @@ class FragmentLowering(Retyper, ABC):
         assert isinstance(source, FragmentType)
         held = [row for row, _ in self.layout(source).offsets]
         rows = dict(zip(held, self.all(op.operands[0]), strict=True))
-        self.set(op.result, *[rows[row] for row, _ in self.layout(t).offsets])
+        self.hold(op.result, [rows[row] for row, _ in self.layout(t).offsets])
 
     def role(self, op: Op) -> None:
         """An accumulator as an a: the same elements in each lane."""
@@ -263,7 +276,7 @@ class FragmentLowering(Retyper, ABC):
         flat = op.attr("layout") == "row"
         slow, fast = (layout.row, layout.column) if flat else (layout.column, layout.row)
         places = [(r, c) if flat else (c, r) for r, c in layout.offsets]
-        width = _run(places, fast.scale, t.element)
+        width = run_length(places, fast.scale, t.element, self.widest)
         index, stride = (self.cast(self.value(v), self.index) for v in op.operands[1:3])
         if width > 1:
             shift = self.k(width.bit_length() - 1)
@@ -299,19 +312,6 @@ class FragmentLowering(Retyper, ABC):
             line = self.b.emit("add", index, self.b.emit("mul", row, stride))
             found.append(self.b.emit("add", line, self.b.emit("xor", place, turn)))
         return found
-
-
-def _run(places: Sequence[tuple[int, int]], scale: int, element: DType) -> int:
-    """How many elements in a row lie side by side, in every run of that length."""
-    for width in (4, 2):
-        fits = scale % width == 0 and width * element.bytes <= 16
-        runs = [places[n : n + width] for n in range(0, len(places), width)]
-        if fits and all(
-            run[0][1] % width == 0 and run == [(run[0][0], run[0][1] + n) for n in range(width)]
-            for run in runs
-        ):
-            return width
-    return 1
 
 
 class PortableLowering(FragmentLowering):

@@ -11,73 +11,35 @@ one instruction takes does not matter, as it takes the same of a and of b.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from ..core import Kernel, Op, Value
-from ..dtypes import DType, FragmentType, VectorType, element_of, f16, f32, i8, i32, u32
+from ..dtypes import (
+    DType,
+    FragmentType,
+    Type,
+    VectorType,
+    element_of,
+    f16,
+    f32,
+    i8,
+    i32,
+    lanes_of,
+    u32,
+    with_element,
+)
 from ..ops.amd import FAMILIES
+from .amd_products import Products, multiplies
+from .float8_pairs import apart
 from .fragment_layout import ZERO, Lane, Layout
-from .fragment_operands import apart, as_words, joined, product_kind, product_kinds
+from .fragment_operands import joined, product_kind
 from .fragments import FragmentLowering, has_fragments
 
-# The depth of one instruction, by the kind of its operands (`product_kind`).
-Depths = tuple[tuple[str, int], ...]
 _ROW = Lane(0, 16, 1)
-# What holds all values of a kind, and can stand in for it.
-_WIDER = {"f8": ("f16", "f32"), "f16": ("f32",), "bf16": ("f32",)}
 _TYPES = {"f16": f16, "f32": f32}
 _SIGNS = 0x80808080  # of four bytes
-
-
-@dataclass(frozen=True)
-class Products:
-    """The matrix instructions of a processor. family: as `ir.ops.amd` has it. signed: bytes are
-    signed only. rounds: products of f32 round their operands in a way that is not documented.
-    flushes: of kinds that take denormals for zero, which only matters where f32 does not. paired:
-    of types that an instruction of twice the depth multiplies in the same time."""
-
-    family: str
-    depths: Depths
-    signed: bool = False
-    rounds: bool = False
-    flushes: Depths = ()
-    paired: Depths = ()
-
-    def flushed(self) -> Products:
-        """Those for a kernel whose denormals may be zero."""
-        return replace(self, depths=(*self.flushes, *self.depths), flushes=())
-
-    @property
-    def size(self) -> int:
-        """Lanes of the subgroups that multiply."""
-        return FAMILIES[self.family].size
-
-    def instead(self, kind: str) -> str | None:
-        """The kind whose instruction does a product; None where none can."""
-        known = dict(self.depths)
-        return next((k for k in (kind, *_WIDER.get(kind, ())) if k in known), None)
-
-
-_MFMA: Depths = (("f16", 16), ("bf16", 16), ("f32", 4), ("i8", 32))
-_mfma = partial(Products, "mfma", signed=True)
-PRODUCTS = {
-    "wmma11": Products("wmma11", (("f16", 16), ("bf16", 16), ("i8", 16))),
-    "wmma12": Products("wmma12", (("f16", 16), ("bf16", 16), ("i8", 16), ("f8", 16))),
-    "mfma908": _mfma((("f16", 16), ("bf16", 8), ("f32", 4), ("i8", 16))),
-    # Denormals of f16 are not small for f16.
-    "mfma90a": _mfma((("bf16", 16), ("f32", 4), ("i8", 16)), flushes=(("f16", 16),)),
-    "mfma94": _mfma(_MFMA),
-    # The 8-bit floats of gfx942 are others than the language's, those of gfx950 are the same.
-    "mfma942": _mfma((("f16", 16), ("bf16", 16), ("f32", 8), ("i8", 32)), rounds=True),
-    "mfma950": _mfma((*_MFMA, ("f8", 32)), paired=(("f16", 16), ("bf16", 16), ("i8", 32))),
-}
-
-
-def multiplies(kernel: Kernel, products: Products) -> bool:
-    """Whether these instructions do all products of a kernel."""
-    fits = kernel.subgroup == products.size
-    return fits and all(products.instead(kind) for kind in product_kinds(kernel))
 
 
 @dataclass(frozen=True)
@@ -113,6 +75,10 @@ def held(t: FragmentType, family: str) -> Layout:
 
 
 class _AmdLowering(FragmentLowering):
+    """An accumulator is one vector of its elements, an operand one of its words."""
+
+    widest = 8
+
     def __init__(self, kernel: Kernel, products: Products) -> None:
         super().__init__(kernel)
         self.products = products
@@ -124,6 +90,87 @@ class _AmdLowering(FragmentLowering):
 
     def prepare(self, lane: Value) -> None:
         self.lane = lane
+
+    # values
+
+    def types(self, t: Type) -> tuple[Type, ...] | None:
+        found = super().types(t)
+        if found is None or len(found) == 1:
+            return found
+        return (VectorType(element_of(found[0]), len(found)),)
+
+    def held(self, v: Value) -> list[Value]:
+        return self.components(self.value(v))
+
+    def hold(self, v: Value, parts: Sequence[Value]) -> None:
+        self.set(v, joined(self.b, parts))
+
+    def components(self, v: Value) -> list[Value]:
+        count = lanes_of(v.type)
+        return [self.b.emit("extract", v, lane=n) for n in range(count)] if count > 1 else [v]
+
+    def pick(self, v: Value, start: int, count: int) -> Value:
+        """Neighbours within a vector."""
+        if count == lanes_of(v.type):
+            return v
+        if count == 1:
+            return self.b.emit("extract", v, lane=start)
+        return self.b.emit("shuffle", v, v, lanes=tuple(range(start, start + count)))
+
+    def together(self, pieces: Sequence[Value]) -> Value:
+        """Values of one type in a row, as one vector."""
+        while len(pieces) > 1:
+            if not isinstance(pieces[0].type, VectorType):
+                return joined(self.b, pieces)
+            lanes = tuple(range(2 * lanes_of(pieces[0].type)))
+            pairs = zip(pieces[::2], pieces[1::2], strict=True)
+            pieces = [self.b.emit("shuffle", a, b, lanes=lanes) for a, b in pairs]
+        return pieces[0]
+
+    # ops
+
+    def elementwise(self, op: Op) -> None:
+        """Of accumulators at once."""
+        kinds = [v.type for v in (*op.operands, op.result) if isinstance(v.type, FragmentType)]
+        if any(self.layout(t).packed > 1 for t in kinds):
+            super().elementwise(op)
+            return
+        wanted = self.types(op.result.type)
+        assert wanted is not None
+        operands = [self.spread(self.value(v), lanes_of(wanted[0])) for v in op.operands]
+        self.set(op.result, self.b.op(op.name, operands, dict(op.attrs), wanted).result)
+
+    def spread(self, v: Value, count: int) -> Value:
+        """A scalar for each of so many elements; a vector as it is."""
+        if lanes_of(v.type) == count:
+            return v
+        return self.b.emit("splat", v, type=VectorType(element_of(v.type), count))
+
+    def load(self, op: Op) -> None:
+        t = op.result.type
+        assert isinstance(t, FragmentType)
+        packed = self.layout(t).packed
+        places = [] if _swizzled(op) else self.reach(op, t)
+        if not places or places[0][1] % packed or places[0][1] == 1:
+            super().load(op)
+            return
+        memory, words = self.value(op.operands[0]), places[0][1] // packed
+        whole = [self.b.emit("load", memory, index, lanes=width) for index, width in places]
+        if packed > 1:
+            kind = VectorType(u32, words) if words > 1 else u32
+            whole = [self.b.emit("bitcast", v, type=kind) for v in whole]
+        self.set(op.result, self.together(whole))
+
+    def store(self, op: Op) -> None:
+        value = op.operands[3]
+        assert isinstance(value.type, FragmentType)
+        if self.layout(value.type).packed > 1:
+            super().store(op)
+            return
+        memory, whole, at = self.value(op.operands[0]), self.value(value), 0
+        for index, width in self.reach(op, value.type):
+            self.b.do("store", memory, index, self.pick(whole, at, width))
+            at += width
 
     def role(self, op: Op) -> None:
         """An accumulator as an a: where it is, but on gfx11, whose lanes hold every other column:
@@ -140,7 +187,7 @@ class _AmdLowering(FragmentLowering):
             if t.bits == 16:  # in one move
                 pair = self.b.emit("bitcast", self.b.emit("vector", one, two), type=u32)
                 moved = self.b.emit("bitcast", self.swapped(pair), type=VectorType(t, 2))
-                theirs = [self.b.emit("extract", moved, lane=n) for n in range(2)]
+                theirs = self.components(moved)
             else:
                 theirs = [self.swapped(v) for v in mine]
             for a, b in zip(mine, theirs, strict=True):
@@ -162,84 +209,107 @@ class _AmdLowering(FragmentLowering):
             left, right = (self.widened(v, wide) for v in (a, b))
             kinds = [wide, wide]
         else:
-            left, right = (as_words(self.b, self.all(v)) for v in (a, b))
-        total = list(self.all(c))
-        narrow = total[0].type
+            left, right = (self.pieces(self.value(v), kinds[0]) for v in (a, b))
+        total = self.value(c)
+        narrow = element_of(total.type)
         if self.products.family == "mfma" or kinds[0] != f16:  # sums in f16 are WMMA's alone
-            total = [self.cast(v, f32) if narrow == f16 else v for v in total]
+            total = self.sum(total, f32 if narrow == f16 else narrow)
         if kinds[0].is_int and self.products.signed:
             total = self.bytes(kinds, left, right, total)
         else:
             total = self.product(kinds, right, left, total)
-        assert isinstance(narrow, DType)
-        self.set(op.result, *[self.cast(v, narrow) for v in total])
+        self.set(op.result, self.sum(total, narrow))
+
+    def sum(self, total: Value, t: DType) -> Value:
+        """A sum in elements of another type."""
+        kind = with_element(total.type, t)
+        return total if total.type == kind else self.b.emit("convert", total, type=kind)
+
+    def pieces(self, words: Value, kind: DType) -> list[Value]:
+        """An operand as what its instructions take, words, one after the other."""
+        if element_of(words.type) != u32:
+            words = self.b.emit("bitcast", words, type=with_element(words.type, u32))
+        count = self.words(kind)
+        return [self.pick(words, n, count) for n in range(0, lanes_of(words.type), count)]
+
+    def words(self, kind: DType) -> int:
+        """Words of an operand of one instruction."""
+        depth = dict(self.products.depths)[product_kind(kind)]
+        return depth // FAMILIES[self.products.family].apart * kind.bits // 32
 
     def widened(self, v: Value, wide: DType) -> list[Value]:
-        """The words of an operand in another type, once for all products of a region."""
+        """An operand in another type, once for all products of a region."""
         if self.within is not self.b.ops:
             self.wide, self.within = {}, self.b.ops
         if v not in self.wide:
             kind = element_of(v.type)
             if kind.bits == 8 and wide == f16:
-                self.wide[v] = [one for word in self.all(v) for one in apart(self.b, word, kind)]
+                found = self.halves(self.value(v), kind)
             else:
-                self.wide[v] = self.packed([self.cast(e, wide) for e in self.elements(v)])
+                parts = self.packed([self.cast(e, wide) for e in self.elements(v)])
+                count = self.words(wide)
+                found = [joined(self.b, parts[n : n + count]) for n in range(0, len(parts), count)]
+            self.wide[v] = found
         return self.wide[v]
 
+    def halves(self, words: Value, kind: DType) -> list[Value]:
+        """Words of 8-bit floats as operands of f16: each has the even bytes of some words and the
+        odd ones of the same."""
+        count = self.words(f16)
+        found = []
+        for n in range(0, lanes_of(words.type), count // 2):
+            even, odd = apart(self.b, self.pick(words, n, count // 2), kind)
+            found.append(self.together([even, odd]))
+        return found
+
     def bytes(
-        self, kinds: list[DType], left: list[Value], right: list[Value], total: list[Value]
-    ) -> list[Value]:
+        self, kinds: list[DType], left: list[Value], right: list[Value], total: Value
+    ) -> Value:
         """Products of bytes by an instruction for signed ones: u = s + 128, and 128 times the sum
         of the other operand's bytes is a product by -128, taken away."""
         signed = [i8, i8]
         first, second = (
-            words if t.is_signed else [self.b.emit("xor", w, self.word(_SIGNS)) for w in words]
+            words if t.is_signed else [self.b.emit("xor", w, self.word(_SIGNS, w)) for w in words]
             for words, t in ((left, kinds[0]), (right, kinds[1]))
         )
-        minus = [self.word(_SIGNS)] * len(left)
-        depth = len(left) * 4 * FAMILIES[self.products.family].apart
+        minus = [self.word(_SIGNS, w) for w in left]
+        depth = len(left) * dict(self.products.depths)["i8"]
         if not any(t.is_signed for t in kinds):
-            more = self.b.const(128 * 128 * depth, i32)
-            total = [self.b.emit("add", v, more) for v in total]
+            total = self.b.emit("add", total, self.b.const(128 * 128 * depth, total.type))
         total = self.product(signed, second, first, total)
-        none = [self.b.const(0, i32)] * len(total)
+        none = self.b.const(0, total.type)
         for unsigned, pair in ((kinds[0], (second, minus)), (kinds[1], (minus, first))):
             if not unsigned.is_signed:
-                sums = self.product(signed, *pair, none)
-                total = [self.b.emit("sub", v, s) for v, s in zip(total, sums, strict=True)]
+                total = self.b.emit("sub", total, self.product(signed, *pair, none))
         return total
 
     def product(
-        self, kinds: list[DType], first: list[Value], second: list[Value], total: list[Value]
-    ) -> list[Value]:
-        """Add a product whose operands, b and a, are these words of a lane."""
-        depth = dict(self.products.depths)[product_kind(kinds[0])]
-        count = depth // FAMILIES[self.products.family].apart * kinds[0].bits // 32
+        self, kinds: list[DType], first: list[Value], second: list[Value], total: Value
+    ) -> Value:
+        """Add a product whose operands, b and a, are these words of a lane, by instructions."""
         attrs = {
             "family": self.products.family,
             "a": kinds[1].name,
             "b": kinds[0].name,
-            "depth": depth,
+            "depth": dict(self.products.depths)[product_kind(kinds[0])],
         }
-        if kinds[0] == f32 and self.products.rounds:
-            first, second = ([self.rounded(w) for w in words] for words in (first, second))
-        whole = self.b.emit("vector", *total)
-        for n in range(0, len(first), count):
-            pair = [joined(self.b, words[n : n + count]) for words in (first, second)]
-            whole = self.b.op("amd_mma", (*pair, whole), attrs).result
-        return [self.b.emit("extract", whole, lane=n) for n in range(len(total))]
+        rounds = kinds[0] == f32 and self.products.rounds
+        for pair in zip(first, second, strict=True):
+            words = [self.rounded(v) for v in pair] if rounds else pair
+            total = self.b.op("amd_mma", (*words, total), attrs).result
+        return total
 
-    def rounded(self, word: Value) -> Value:
-        """An f32 to eleven significant bits, ties away from zero, a NaN to a NaN."""
-        kept = self.b.emit("and", word, self.word(0xFFFFE000))
-        half = self.b.emit("and", word, self.word(0x1000))
+    def rounded(self, words: Value) -> Value:
+        """f32 to eleven significant bits, ties away from zero, a NaN to a NaN."""
+        kept = self.b.emit("and", words, self.word(0xFFFFE000, words))
+        half = self.b.emit("and", words, self.word(0x1000, words))
         near = self.b.emit("add", kept, self.b.emit("add", half, half))
-        size = self.b.emit("and", word, self.word(0x7FFFFFFF))
-        odd = self.b.emit("gt", size, self.word(0x7F800000))
-        return self.b.emit("select", odd, self.word(0x7FC00000), near)
+        size = self.b.emit("and", words, self.word(0x7FFFFFFF, words))
+        odd = self.b.emit("gt", size, self.word(0x7F800000, words))
+        return self.b.emit("select", odd, self.word(0x7FC00000, words), near)
 
-    def word(self, bits: int) -> Value:
-        return self.b.const(bits, u32)
+    def word(self, bits: int, like: Value) -> Value:
+        return self.b.const(bits, like.type)
 
     def packed(self, elements: list[Value]) -> list[Value]:
         """Elements as registers."""
@@ -248,3 +318,7 @@ class _AmdLowering(FragmentLowering):
             return [self.b.emit("bitcast", e, type=u32) for e in elements]
         runs = [elements[n : n + per] for n in range(0, len(elements), per)]
         return [self.b.emit("bitcast", self.b.emit("vector", *run), type=u32) for run in runs]
+
+
+def _swizzled(op: Op) -> bool:
+    return len(op.operands) == 4

@@ -14,8 +14,9 @@ from gristmill.ir.dtypes import FragmentType
 from gristmill.ir.interp import run
 from gristmill.ir.passes import as_held, standard
 from gristmill.ir.passes import run as apply
+from gristmill.ir.passes.amd_products import PRODUCTS, Products, multiplies
 from gristmill.ir.passes.effects import op_names, value_types
-from gristmill.ir.passes.fragments_amd import PRODUCTS, AmdFragments, Products, multiplies
+from gristmill.ir.passes.fragments_amd import AmdFragments
 from gristmill.ir.passes.fragments_pairs import PairProducts
 from gristmill.ir.text import parse_kernel
 from gristmill.ir.verify import verify
