@@ -92,7 +92,7 @@ def prepare(kernel: Kernel, options: Options, arch: Arch) -> Kernel:
         checks=options.checks,
         renumber=False,
         fragments=fragments.lowering(kernel, arch),
-        copies=PlainCopies(),
+        copies=PlainCopies(joined=True),
     )
     return passes.run(kernel, (*steps, *fragments.pairing(arch)))
 

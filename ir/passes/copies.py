@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..builder import Builder
 from ..core import Kernel, Op, Region, Value, walk, with_body
-from ..dtypes import VectorType, element_of
+from ..dtypes import VectorType, element_of, lanes_of
 from .effects import free_number, op_names
 
 COPIES = frozenset({"copy_async", "copy_commit", "copy_wait"})
@@ -15,19 +15,22 @@ _LONGEST = 8  # lanes of a vector
 
 @dataclass(frozen=True)
 class PlainCopies:
-    """Copies become loads and stores; commits and waits go."""
+    """Copies become loads and stores; commits and waits go. joined: what is copied all or not at
+    all meets the zeros instead before one store, where vectors stay whole."""
 
+    joined: bool = False
     name: str = "plain_copies"
 
     def __call__(self, kernel: Kernel) -> Kernel:
         arrays = any(op.name == "alloc" for op in kernel.body.ops)
         if not arrays or COPIES.isdisjoint(op_names(kernel)):
             return kernel
-        return with_body(kernel, _Copier(kernel).region(kernel.body))
+        return with_body(kernel, _Copier(kernel, self.joined).region(kernel.body))
 
 
 class _Copier:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, joined: bool) -> None:
+        self.joined = joined
         self.b = Builder(free_number(kernel))
         self.index = kernel.index
         self.made = {v: op for op in walk(kernel.body) for v in op.results}
@@ -57,14 +60,17 @@ class _Copier:
         count = op.attr("count")
         assert isinstance(count, int)
         if len(op.operands) == 4:
-            self.whole(target, to, source, start, count)
+            self.store(target, to, self.load(source, start, count))
+            return
+        condition = self.all_or_none(op.operands[4], count)
+        if self.joined and condition is not None:
+            self.store(target, to, self.load_if(condition, source, start, count))
             return
         with self.b.region() as full:
-            self.whole(target, to, source, start, count)
+            self.store(target, to, self.load(source, start, count))
             self.b.do("yield")
         with self.b.region() as part:
-            self.whole(target, to, None, start, count)
-            condition = self.all_or_none(op.operands[4], count)
+            self.store(target, to, self.zeros(source, count))
             if condition is None:
                 self.partly(target, to, source, start, self.number(op.operands[4]))
             self.b.do("yield")
@@ -90,21 +96,40 @@ class _Copier:
             self.b.do("continue")
         self.b.op("for", (self.k(0), given), {}, (), (built.region,))
 
-    def whole(
-        self, target: Value, to: Value, source: Value | None, start: Value, count: int
-    ) -> None:
-        """Vectors of up to 8; indexes are multiples of count. Without a source: zeros."""
-        element = element_of(target.type)
+    def load_if(
+        self, condition: Value, source: Value, start: Value, count: int
+    ) -> tuple[Value, ...]:
+        """What is there, or zeros."""
+        with self.b.region() as full:
+            found = self.load(source, start, count)
+            self.b.do("yield", *found)
+        with self.b.region() as none:
+            self.b.do("yield", *self.zeros(source, count))
+        types = tuple([v.type for v in found])
+        return self.b.op("if", (condition,), {}, types, (full.region, none.region)).results
+
+    # Vectors of up to 8 elements; indexes are multiples of count.
+
+    def load(self, source: Value, start: Value, count: int) -> tuple[Value, ...]:
         lanes = min(count, _LONGEST)
+        if lanes == 1:
+            return (self.b.emit("load", source, start),)
+        places = self.places(start, count // lanes, lanes)
+        return tuple([self.b.emit("load", source, at, lanes=lanes) for at in places])
+
+    def zeros(self, source: Value, count: int) -> tuple[Value, ...]:
+        element, lanes = element_of(source.type), min(count, _LONGEST)
+        zero = self.b.const(0, VectorType(element, lanes) if lanes > 1 else element)
+        return (zero,) * (count // lanes)
+
+    def store(self, target: Value, to: Value, values: tuple[Value, ...]) -> None:
+        for at, value in zip(
+            self.places(to, len(values), lanes_of(values[0].type)), values, strict=True
+        ):
+            self.b.do("store", target, at, value)
+
+    def places(self, first: Value, count: int, lanes: int) -> list[Value]:
+        """Indexes of vectors in a row."""
         if lanes > 1:
-            shift = self.k(lanes.bit_length() - 1)
-            to, start = (self.b.emit("shr", v, shift) for v in (to, start))
-        for n in range(count // lanes):
-            at, there = (self.b.emit("add", v, self.k(n)) if n else v for v in (start, to))
-            if source is None:
-                value = self.b.const(0, VectorType(element, lanes) if lanes > 1 else element)
-            elif lanes > 1:
-                value = self.b.emit("load", source, at, lanes=lanes)
-            else:
-                value = self.b.emit("load", source, at)
-            self.b.do("store", target, there, value)
+            first = self.b.emit("shr", first, self.k(lanes.bit_length() - 1))
+        return [self.b.emit("add", first, self.k(n)) if n else first for n in range(count)]

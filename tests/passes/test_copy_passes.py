@@ -19,11 +19,14 @@ from gristmill.ir.verify import verify
 from pass_check import check_valid
 
 
+@pytest.mark.parametrize("joined", [True, False])
 @pytest.mark.parametrize("fill", [True, False])
 @pytest.mark.parametrize(("t", "count"), COPIES)
-def test_the_same_results(t: str, count: int, fill: bool, rng: np.random.Generator) -> None:
+def test_the_same_results(
+    t: str, count: int, fill: bool, joined: bool, rng: np.random.Generator
+) -> None:
     kernel, args, expected = case(rng, t, count, fill)
-    plain = PlainCopies()(kernel)
+    plain = PlainCopies(joined)(kernel)
     verify(plain)
     for lowered in (plain, as_held(apply(kernel, standard(support())))):
         check_valid(lowered)
@@ -93,3 +96,42 @@ def test_what_is_given_wholly_or_not_at_all_needs_no_loop(given: int, loops: int
     assert run(plain, [x, y, 5], (1, 1, 1)).problems == ()
     wanted = np.where((np.arange(32) < 20) & (np.arange(32) % 4 < given), x[:32], 0)
     assert (y == wanted).all()
+
+
+GIVEN = """kernel k t
+param x: f16 buffer read
+param y: f16 buffer write
+workgroup 32 1 1
+index i32
+body(%0: buffer<f16,read>, %1: buffer<f16,write>) {
+  %2 = alloc {name="a"} : workgroup<f16,256>
+  %3 = local_linear_id : i32
+  %4 = const 8 : i32
+  %5 = const 0 : i32
+  %6 = const 20 : i32
+  %7 = mul %3, %4 : i32
+  %8 = lt %3, %6 : bool
+  %9 = select %8, %4, %5 : i32
+  copy_async %2, %7, %0, %7, %9 {count=8}
+  copy_commit
+  copy_wait {pending=0}
+  %10 = load %2, %3 {lanes=8} : f16x8
+  store %1, %3, %10
+  return
+}
+"""
+
+
+@pytest.mark.parametrize(("joined", "stores"), [(True, 1), (False, 2)])
+def test_a_copy_of_all_or_nothing(joined: bool, stores: int) -> None:
+    plain = PlainCopies(joined)(parse_kernel(GIVEN))
+    verify(plain)
+    check_valid(plain)
+    tile = plain.body.ops[0].result
+    found = [op for op in walk(plain.body) if op.name == "store" and op.operands[0] == tile]
+    assert len(found) == stores
+    x = np.arange(256).astype(np.float16)
+    y = np.ones(256, np.float16)
+    assert run(plain, [x, y], (1, 1, 1)).problems == ()
+    x[160:] = 0
+    assert (y == x).all()
