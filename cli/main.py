@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", help="run every kernel and judge it by its reference")
     check.add_argument(
-        "device", nargs="?", default="cpu", help="cpu, cuda, hsa, vulkan, vulkan:NAME, ..."
+        "device", nargs="?", default="cpu", help="cpu, cuda, hsa, vulkan, vulkan:NAME, wgpu, ..."
     )
     _bundle(check)
     _kernels(check)
@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
 
     bench = commands.add_parser("bench", help="time kernels beside numpy, in one run")
     bench.add_argument(
-        "device", nargs="?", default="cpu", help="cpu, cuda, hsa, vulkan, vulkan:NAME, ..."
+        "device", nargs="?", default="cpu", help="cpu, cuda, hsa, vulkan, vulkan:NAME, wgpu, ..."
     )
     _bundle(bench)
     _kernels(bench)

@@ -254,7 +254,7 @@ def test_a_misspelt_kernel_gets_the_nearest_one(
 def test_help_names_the_devices(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([command, "--help"])
-    assert "cpu, cuda, hsa, vulkan, vulkan:NAME" in " ".join(capsys.readouterr().out.split())
+    assert "cpu, cuda, hsa, vulkan, vulkan:NAME, wgpu" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_empty_bundle_has_nothing_to_check(
