@@ -76,8 +76,11 @@ class Builder:
         else:
             results = infer_op(name, tuple([v.type for v in operands]), known, types)
         first = self._next
-        self._next += len(results)
-        made = tuple([Value(n, type_, hint) for n, type_ in enumerate(results, first)])
+        if len(results) == 1:  # the usual case
+            made: tuple[Value, ...] = (Value(first, results[0], hint),)
+        else:
+            made = tuple([Value(n, type_, hint) for n, type_ in enumerate(results, first)])
+        self._next = first + len(results)
         op = Op(name, tuple(operands), made, known, regions, self.loc)
         self._stack[-1].append(op)
         return op
@@ -105,4 +108,7 @@ class Builder:
             return self.emit("splat", self.const(value, type_.element), type=type_)
         if isinstance(type_, MemType):
             raise TypeError(f"no constant of type {type_}")
-        return self.emit("const", type=type_, bits=const_bits(value, type_))
+        made = self.value(type_)  # its type is not inferred
+        bits = (("bits", const_bits(value, type_)),)
+        self._stack[-1].append(Op("const", (), (made,), bits, (), self.loc))
+        return made

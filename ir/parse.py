@@ -202,16 +202,16 @@ class _Parser(Words):
             return None
         operands: tuple[Value, ...] = ()
         attrs: tuple[tuple[str, Attr], ...] = () if key is None else ((key, int(attr)),)
-        types: tuple[Type, ...] = ()
+        types: tuple[Type, ...]
         try:
-            if type_text is not None:
-                types = (parse_type(type_text),)
+            types = () if type_text is None else (parse_type(type_text),)
             if name == "const":
                 attrs = (("bits", self.literal(rest.strip(" "), types)),)
             elif rest := rest.strip(" "):
                 known = self.written
                 operands = tuple([known[word] for word in rest.split(", ")])
-            infer_op(name, tuple([v.type for v in operands]), attrs, types)
+            told = () if name == "const" else attrs
+            infer_op(name, tuple([v.type for v in operands]), told, types)
         except (ValueError, KeyError, OpTypeError):
             return None  # said where the line is read token by token
         results: tuple[Value, ...] = ()

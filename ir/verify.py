@@ -252,7 +252,8 @@ class _Verifier:
             )
         try:
             operands = tuple([v.type for v in op.operands])
-            infer_op(op.name, operands, op.attrs, tuple([v.type for v in op.results]))
+            attrs = () if op.name == "const" else op.attrs
+            infer_op(op.name, operands, attrs, tuple([v.type for v in op.results]))
         except OpTypeError as error:
             self.fail(f"{op.name}: {error}", op.loc)
 

@@ -112,6 +112,9 @@ def check_attrs(op: Op, kernel: Kernel) -> str | None:
     """What is wrong with the attributes of an op; None if nothing is."""
     if not op.attrs and op.name not in REQUIRED:
         return None
+    if op.name == "const" and len(op.attrs) == 1 and op.attrs[0][0] == "bits":  # most of them
+        bits = op.attrs[0][1]
+        return None if _bits(bits, op, kernel) else f"const cannot have bits={bits!r}"
     names = [name for name, _ in op.attrs]
     if names != sorted(set(names)):
         return f"attributes of {op.name} must be sorted and distinct, found {names}"

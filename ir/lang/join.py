@@ -145,23 +145,16 @@ def finish(
         results = _append(t, node, name, cond, arms, attrs, tuple(joined.types)).results
     t.weak.update(v.id for v, weak in zip(results, joined.weak, strict=True) if weak)
     t.state = joined.state
-    for slot in joined.open:
-        t.state[slot] = _fill(t.state[slot], results)
-    _name_results(t)
+    for slot in [slot for slot in t.state if slot in joined.open]:
+        t.state[slot] = _named(t, slot, _fill(t.state[slot], results))
 
 
-def _name_results(t: Tracer) -> None:
+def _named(t: Tracer, slot: Slot, entry: Entry) -> Entry:
     """What goes to a variable bears its name."""
-    recent = t.builder.recent()
-    fresh = [
-        (slot, entry)
-        for slot, entry in t.state.items()
-        if type(entry) is Value and entry.id in recent and not entry.hint
-    ]
-    for slot, entry in fresh:
-        name = slot[1]
-        if isinstance(name, str) and name.isidentifier():
-            t.state[slot] = t.builder.name_last(entry, name)
+    name = slot[1]
+    if type(entry) is Value and not entry.hint and isinstance(name, str) and name.isidentifier():
+        return t.builder.name_last(entry, name)
+    return entry
 
 
 def _pure(arms: list[Arm]) -> bool:
@@ -233,9 +226,8 @@ def _differing(states: list[dict[Slot, Entry]], joined: Join) -> list[Slot]:
     first = states[0]
     joined.state = dict(first)
     for state in states[1:]:
-        for slot, entry in state.items():
-            if slot not in joined.state:
-                joined.state[slot] = entry
+        if state.keys() != first.keys():
+            joined.state = {**joined.state, **{s: state[s] for s in state if s not in joined.state}}
     if len(states) != 2:
         return list(joined.state)
     get = states[1].get

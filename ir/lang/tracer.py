@@ -84,10 +84,6 @@ class TraceBuilder(Builder):
                     return named
         return value
 
-    def recent(self) -> set[int]:
-        """The numbers of the values that `name_last` can still name."""
-        return {value.id for op in self._stack[-1][-_RECENT:] for value in op.results}
-
 
 class Attempt:
     """Something that is traced and may be undone. done: it stands."""
@@ -192,7 +188,11 @@ class Tracer:
         **more: Any,
     ) -> Op:
         """Append any op; what the op table refuses is a Diagnostic here."""
-        self.count(node)
+        self.work += 1
+        if not self.probing:
+            self.kept += 1
+        if self.kept > MAX_OPS or self.work > MAX_WORK:
+            self.count(node, 0)
         builder, frame = self.builder, self.frame
         builder.loc = frame.pinned or frame.source.loc(node)
         try:

@@ -93,25 +93,17 @@ def infer(
     return infer_op(name, operands, tuple(attrs.items()), wanted)
 
 
+@lru_cache(1 << 14)
 def infer_op(
     name: str,
     operands: tuple[Type, ...],
     attrs: tuple[tuple[str, Any], ...],
     wanted: tuple[Type, ...] | None = None,
 ) -> tuple[Type, ...]:
-    """`infer` with the attributes as an op has them."""
-    # The bits of a constant say nothing about types, and differ from one to the next.
-    return _infer(name, operands, () if name == "const" else attrs, wanted)
+    """`infer` with the attributes as an op has them; those of a constant may be left out.
 
-
-@lru_cache(1 << 14)
-def _infer(
-    name: str,
-    operands: tuple[Type, ...],
-    attrs: tuple[tuple[str, Any], ...],
-    wanted: tuple[Type, ...] | None,
-) -> tuple[Type, ...]:
-    """Kernels repeat themselves: a build asks the same few hundred questions for ever."""
+    Kernels repeat themselves: a build asks the same few hundred questions for ever.
+    """
     row = ROWS[name]
     if row.arity >= 0 and len(operands) != row.arity:
         raise OpTypeError(f"{name} takes {row.arity} operands, not {len(operands)}")
