@@ -18,12 +18,16 @@ def isa(kernel: Kernel, native: bool) -> str:
     """The least version of PTX for a kernel's conversions, before or after its passes; empty if it
     has none that the architecture does."""
 
-    def converts(op: Op) -> bool:
-        values = (*op.operands, *op.results)
-        return op.name == "convert" and not all(element_of(v.type).computes for v in values)
-
-    found = any(op.name in _OPS or converts(op) for op in walk(kernel.body))
-    return _ISA if native and found else ""
+    if not native:
+        return ""
+    for op in walk(kernel.body):
+        if op.name == "convert":
+            values = (*op.operands, *op.results)
+            if not all(element_of(v.type).computes for v in values):
+                return _ISA
+        elif op.name in _OPS:
+            return _ISA
+    return ""
 
 
 def emit_unpack(x: Lowering, op: Op) -> None:

@@ -38,7 +38,7 @@ class Lowering(SimtLowering):
     def __init__(self, kernel: Kernel, arch: Arch, f: Function) -> None:
         super().__init__(kernel, f, PtxArithmetic(f, arch, kernel.fast))
         self.arch = arch
-        self.kind = arch, kernel.fast
+        self.kind = arch.name, arch.isa, kernel.fast
         self.thorough = thorough(kernel)
         self.addresses = Addresses(f, self.defs)
         self.launched: list[str] = []  # workgroups along x and y

@@ -53,7 +53,7 @@ def place_arrays(kernel: Kernel) -> Block:
         end = plain[-1] + size
     total = end
     # What is under way between mbarriers is not seen here.
-    if len(ops) > 1 and not MBARRIER_OPS.intersection(op_names(kernel)):
+    if len(ops) > 1 and total >= _WORTH and not MBARRIER_OPS.intersection(op_names(kernel)):
         packed = _packed(sizes, Uses(kernel, ops))
         tight = max(at + size for at, size in zip(packed, sizes, strict=True))
         if total - tight >= _WORTH:
