@@ -12,6 +12,9 @@ from need import Need
 
 _SEED = pytest.StashKey[int]()
 
+# Every LLVM module of the tests, also in processes that they start.
+os.environ.setdefault("GRISTMILL_VERIFY", "llvm")
+
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
