@@ -65,7 +65,7 @@ def check(arguments: argparse.Namespace) -> int:
     else:
         print(head)
         print(_text(results))
-        print(_closing(results, seed))
+        print(_closing(results, seed, passed))
     return 0 if passed else CHECK_FAILED
 
 
@@ -185,11 +185,12 @@ def _text(results: list[Result]) -> str:
     return table(rows, right=(3, 4, 5))
 
 
-def _closing(results: list[Result], seed: int) -> str:
+def _closing(results: list[Result], seed: int, passed: bool) -> str:
     counts = Counter(r.status for r in results)
     if not any(r.cases for r in results):
         return "nothing was checked: that is a failure"
-    return ", ".join(f"{n} {status}" for status, n in counts.items()) + f" (seed {seed})"
+    text = ", ".join(f"{n} {status}" for status, n in counts.items()) + f" (seed {seed})"
+    return text if passed else f"the check failed: {text}"
 
 
 def _report(

@@ -117,8 +117,10 @@ def parse_target(target: str) -> tuple[Processor, dict[str, str]]:
     words = found[2].split(":")[1:]
     chosen = {word[:-1]: word[-1] for word in words}
     if list(chosen) != [s for s in processor.settings if s in chosen] or len(chosen) < len(words):
-        wanted = ", ".join(f"{s}+ or {s}-" for s in processor.settings) or "none"
-        raise ValueError(f"{target}: the settings of {name} are, in this order, {wanted}")
+        if not processor.settings:
+            raise ValueError(f"{name} has no settings, found {found[2]!r}; write {name} alone")
+        wanted = ", then ".join(f"{s}+ or {s}-" for s in processor.settings)
+        raise ValueError(f"{target}: the settings of {name} are {wanted}")
     return processor, chosen
 
 

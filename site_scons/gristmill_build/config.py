@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.metadata
 import re
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,13 @@ from .document import ConfigError, Node, nearest, read
 SUFFIXES = {
     **{"interp": ".kir", "cpu": ".so", "spirv": ".spv", "wgsl": ".wgsl"},
     **{"ptx": ".ptx", "cubin": ".cubin", "hsaco": ".hsaco"},
+}
+# What a device is called -> the backends whose artifacts it loads.
+LOADS = {
+    **dict.fromkeys(("cuda", "nvidia"), ("ptx", "cubin")),
+    **dict.fromkeys(("hsa", "amd"), ("hsaco",)),
+    **dict.fromkeys(("wgpu", "webgpu"), ("wgsl",)),
+    "vulkan": ("spirv",),
 }
 # Backends whose artifacts are made of another one's: those variants are theirs.
 MADE_FROM = {"cubin": "ptx"}
@@ -230,9 +238,25 @@ def _specializations(
     return found, own
 
 
+def meant(name: str, known: Iterable[str]) -> str:
+    """The nearest right thing for an unknown target or backend: what the device that it names, or
+    nearly names, loads."""
+    known = set(known)
+    near = difflib.get_close_matches(name, {*known, *LOADS}, 1, 0.6)
+    backends = LOADS.get(near[0], ()) if near else ()
+    loads = [repr(backend) for backend in backends if backend in known]
+    if not loads:
+        return nearest(name, known)
+    build = "build" if len(loads) > 1 else "builds"
+    return f"; {near[0]} devices load what {' and '.join(loads)} {build}{nearest('', known)}"
+
+
 def _variants(node: Node, targets: dict[str, TargetRow]) -> Variants:
     found, families = {}, [k for k in node.mapping() if _is_family(k, targets)]
-    for where, variants in node.mapping([*SUFFIXES, *targets, *families]).items():
+    known = [*SUFFIXES, *targets, *families]
+    for where, variants in node.mapping().items():
+        if where not in known:
+            variants.fail(f"unknown target or backend {where!r}{meant(where, known)}")
         found[where] = tuple(_constexprs(node, node.mapping()) for node in variants.sequence())
         if not found[where]:
             variants.fail("an empty list would build nothing; write [{}] for the plain kernel")

@@ -11,15 +11,9 @@ from gristmill.backends.hsaco.processors import parse_target
 from gristmill.backends.limits import DEADLINE
 from gristmill.backends.llvm.machine import ROUTES
 
-from .config import Config, KernelRow, TargetRow
+from .config import Config, KernelRow, TargetRow, meant
 from .document import nearest
 
-# What a device is called -> the backends whose artifacts it loads.
-_LOADS = {
-    **dict.fromkeys(("cuda", "nvidia"), ("ptx", "cubin")),
-    **dict.fromkeys(("hsa", "amd"), ("hsaco",)),
-    "vulkan": ("spirv",),
-}
 CODEGENS = ("direct", "llc")  # what makes SPIR-V
 _DAY = 86_400  # seconds
 _SWITCH = {"on": True, "1": True, "off": False, "0": False}
@@ -153,7 +147,7 @@ def _targets(target: str, arch: str, rows: Mapping[str, TargetRow]) -> tuple[Tar
     rows = {**rows, **_with_settings(words, archs, rows)}
     for name in words:
         if name not in rows and name not in backends and name not in ("all", "default"):
-            raise UsageError(f"unknown target={name}{_meant(name, {*rows, *backends, 'all'})}")
+            raise UsageError(f"unknown target={name}{meant(name, {*rows, *backends, 'all'})}")
     known = {
         row.arch
         for row in rows.values()
@@ -208,15 +202,6 @@ def _of_archs(name: str, picked: list[TargetRow], archs: list[str], arch: str) -
             f"architecture of {name}"
         )
     return left
-
-
-def _meant(name: str, known: set[str]) -> str:
-    """The nearest right thing for an unknown target: what the device that it names loads."""
-    loads = [repr(backend) for backend in _LOADS.get(name, ()) if backend in known]
-    if not loads:
-        return nearest(name, known)
-    build = "build" if len(loads) > 1 else "builds"
-    return f"; {name} devices load what {' and '.join(loads)} {build}{nearest('', known)}"
 
 
 def _matched(kernels: tuple[KernelRow, ...], targets: tuple[TargetRow, ...], named: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gristmill.kernels import families
 from gristmill.store.digest import stage_files
-from gristmill_build import config, options, plan
+from gristmill_build import commands, config, options, plan
 from project import ROOT
 
 CONFIG = config.load(ROOT)
@@ -72,3 +72,11 @@ def test_variants_of_one_specialization_go_before_those_of_all() -> None:
     assert row.variants_for("a", ptx) == ("ptx", ({"VEC": 4},))
     assert row.variants_for("b", ptx) == ("ptx", ({"VEC": 8},))
     assert row.variants_for("b", spirv) == ("spirv", ({"VEC": 2},))
+
+
+def test_the_demo_s_device_is_opened_before_anything_is_built() -> None:
+    choice = options.choose({"device": "gpu"}, CONFIG)
+    with pytest.raises(options.UsageError, match=r"device=gpu: no device 'gpu'; expected one of "):
+        commands.check_device(["demo"], choice)
+    commands.check_device(["all"], choice)
+    commands.check_device(["demo"], options.choose({"device": "interp"}, CONFIG))

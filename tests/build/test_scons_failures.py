@@ -342,6 +342,27 @@ def test_a_deadline_that_is_no_time_is_refused(project: Project, value: str) -> 
     assert "expected seconds" in run.text
 
 
+def test_a_device_that_there_is_not_is_refused_before_anything_is_built(project: Project) -> None:
+    run = project.scons("demo", "device=gpu")
+    assert run.status == 2
+    assert "scons: device=gpu: " in run.text  # what there is, the real compiler's runtime tells
+    assert not project.path("artifacts/kir").exists()
+
+
+def test_variants_of_a_misspelt_backend_are_told_what_was_meant(project: Project) -> None:
+    plain = "kernel: shift\nmodule: toy\nspecializations:\n  plain: {}\n"
+    for word, meant in (
+        ("cudaa", "cuda devices load what 'ptx' and 'cubin' build"),
+        ("spriv", "did you mean 'spirv'?"),
+    ):
+        text = f"{plain}variants:\n  {word}: [{{BLOCK: 2}}]\n"
+        project.write("configs/kernels/shift.yaml", text)
+        run = project.scons()
+        assert run.status == 2
+        assert f"shift.yaml:6: variants.{word}: unknown target or backend {word!r}" in run.text
+        assert meant in run.text
+
+
 REAL = """\
 from __future__ import annotations
 

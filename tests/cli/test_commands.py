@@ -337,5 +337,6 @@ def test_a_closed_output_is_no_traceback(bundle: Path) -> None:
 
 def test_kernels_that_are_all_wrong_are_counted() -> None:
     result = Result("k", "f32", "wrong", cases=1)
-    assert _closing([result, result], 7) == "2 wrong (seed 7)"
-    assert "nothing was checked" in _closing([Result("k", "f32", "refused")], 7)
+    assert _closing([result, result], 7, False) == "the check failed: 2 wrong (seed 7)"
+    assert _closing([result], 7, True) == "1 wrong (seed 7)"
+    assert "nothing was checked" in _closing([Result("k", "f32", "refused")], 7, False)
