@@ -28,7 +28,7 @@ class VulkanConverter(Converter):
     """Conversions between dtypes."""
 
     def __init__(self, f: Function) -> None:
-        super().__init__(f, native_f16=False)
+        super().__init__(f, native_f16=True)
 
     def nan(self, a: str, t: Ty) -> str:
         """Whether a float is a NaN, as i1."""
@@ -95,7 +95,7 @@ class VulkanArithmetic(Arithmetic):
     converter: VulkanConverter
 
     def __init__(self, f: Function) -> None:
-        super().__init__(f, native_f16=False, native_fma=True)
+        super().__init__(f, native_f16=True, native_fma=True)
         self.converter = VulkanConverter(f)
 
     def _float(self, name: str, t: Ty, args: Sequence[str]) -> str:

@@ -13,13 +13,13 @@
 from __future__ import annotations
 
 from ..spirv.module import VERSIONS, text_words
-from ..spirv.opcodes import Cap, Deco, Semantics, Storage
+from ..spirv.opcodes import Cap, Deco, Mode, Semantics, Storage
 from ..spirv.opcodes import Op as S
 from .binary import Binary, Instruction, text_of
 from .sync import ATOMIC, FENCE
 
 _SOURCE, _NAME, _MEMBER_NAME, _EXTENSION = 3, 5, 6, 10
-_ENTRY_POINT, _CAPABILITY, _PARAMETER, _CALL = 15, 17, 55, 57
+_ENTRY_POINT, _EXECUTION_MODE, _CAPABILITY, _CALL = 15, 16, 17, 57
 _LINKAGE, _LINKAGE_ATTRIBUTES = 5, 41
 _BARRIER = Semantics.ACQUIRE_RELEASE | Semantics.UNIFORM_MEMORY | Semantics.WORKGROUP_MEMORY
 _DROPPED = (_SOURCE, _NAME, _MEMBER_NAME)
@@ -29,6 +29,11 @@ _NARROW = {
     8: (Cap.INT8, Cap.STORAGE_BUFFER_8BIT_ACCESS),
     16: (Cap.INT16, Cap.STORAGE_BUFFER_16BIT_ACCESS),
 }
+# Capability, the extension that brings it, the version that has it in its core.
+_EXTENSIONS = (
+    (Cap.STORAGE_BUFFER_8BIT_ACCESS, "SPV_KHR_8bit_storage", 0x00010500),
+    (Cap.ROUNDING_MODE_RTE, "SPV_KHR_float_controls", 0x00010400),
+)
 _ATOMICS = {
     **{"add": S.ATOMIC_I_ADD, "and": S.ATOMIC_AND, "or": S.ATOMIC_OR, "xor": S.ATOMIC_XOR},
     **{"min": S.ATOMIC_S_MIN, "umin": S.ATOMIC_U_MIN, "max": S.ATOMIC_S_MAX},
@@ -51,6 +56,7 @@ class _Corrections:
         self.extra: list[Instruction] = []  # types and constants
         self.decorations: list[Instruction] = []
         self.constants: dict[int, int] = {}
+        self.rounds = False  # to f16
 
     @property
     def code(self) -> list[Instruction]:
@@ -64,6 +70,7 @@ class _Corrections:
         names = {i.words[0]: text_of(i.words[1:])[0] for i in self.code if i.op == _NAME}
         self.replace_calls(names)
         self.code = [i for i in self.code if i.op not in _DROPPED and not _is_linkage(i)]
+        self.halves()
         self.barriers()
         self.merges()
         self.plain_accesses()
@@ -120,6 +127,14 @@ class _Corrections:
             semantics, operands = semantics * 2, [desired, expected]
         words = [result_type, result, self.word(int(scope)), *semantics, *operands]
         return Instruction(_ATOMICS[kind], words)
+
+    def halves(self) -> None:
+        """Conversions to f16 round to nearest, which a device else may do as it likes."""
+        if any(i.op == S.TYPE_FLOAT and i.words[1] == 16 for i in self.code):
+            at, mode = next((n, i) for n, i in enumerate(self.code) if i.op == _EXECUTION_MODE)
+            words = [mode.words[0], Mode.ROUNDING_MODE_RTE, 16]
+            self.code.insert(at + 1, Instruction(_EXECUTION_MODE, words))
+            self.rounds = True
 
     def barriers(self) -> None:
         for i in self.code:
@@ -181,13 +196,17 @@ class _Corrections:
             have.add(Cap.INT64_ATOMICS)
         widths = {i.words[1] for i in self.code if i.op == S.TYPE_INT}
         for width, (arithmetic, storage) in _NARROW.items():
-            have.discard(arithmetic)
+            if not (width == 16 and self.rounds):  # the bits of an f16 are an integer
+                have.discard(arithmetic)
             if width in widths:
                 have.add(storage)
+        if self.rounds:
+            have.add(Cap.ROUNDING_MODE_RTE)
         rest = [i for i in self.code if i.op != _CAPABILITY]
         made = [Instruction(_CAPABILITY, [number]) for number in sorted(have)]
-        if Cap.STORAGE_BUFFER_8BIT_ACCESS in have and self.binary.version < 0x00010500:
-            made.append(Instruction(_EXTENSION, list(text_words("SPV_KHR_8bit_storage"))))
+        for capability, name, core in _EXTENSIONS:
+            if capability in have and self.binary.version < core:
+                made.append(Instruction(_EXTENSION, list(text_words(name))))
         self.code = made + rest
 
     def wide_atomics(self) -> bool:

@@ -14,7 +14,9 @@ ATOMICS = range(S.ATOMIC_EXCHANGE, S.ATOMIC_XOR + 1)
 # Capability -> feature of `ir.targets` that a device needs for it.
 FEATURES = {
     Cap.SHADER: "",
+    Cap.FLOAT16: "f16",
     Cap.FLOAT64: "f64",
+    Cap.INT16: "i16",
     Cap.INT64: "i64",
     Cap.GROUP_NON_UNIFORM: "subgroup_basic",
     Cap.GROUP_NON_UNIFORM_VOTE: "subgroup_vote",
@@ -23,6 +25,7 @@ FEATURES = {
     Cap.GROUP_NON_UNIFORM_SHUFFLE: "subgroup_shuffle",
     Cap.STORAGE_BUFFER_16BIT_ACCESS: "storage16",
     Cap.STORAGE_BUFFER_8BIT_ACCESS: "storage8",
+    Cap.ROUNDING_MODE_RTE: "float_controls_rte16",
 }
 
 
