@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gristmill import runtime
-from gristmill.backends.compile import Options, compile_kernel
+from gristmill.backends.compile import CompileError, Options, compile_kernel
 from gristmill.ir.core import Kernel
 from gristmill.ir.lang import *
 from gristmill.ir.text import print_kernel
@@ -79,3 +79,11 @@ def test_a_name_of_a_function_that_code_may_call_is_not_called(
             device.load(runtime.open_bundle(folder), name)(x, y)
             results.append(y.tobytes())
     assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("target", ["ptx-sm_80", "cpu-x86-64-v2", "cpu-aarch64", "hsaco-gfx1100"])
+def test_names_beyond_ascii_are_refused_where_symbols_have_none(
+    traced: Kernel, target: str
+) -> None:
+    with pytest.raises(CompileError, match="has no kernel of the name 'größe': a name is made of"):
+        compile_kernel(print_kernel(replace(traced, name="größe")), target, Options())

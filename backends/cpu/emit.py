@@ -54,6 +54,12 @@ _NATIVE = frozenset(
 def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     """The shared object of a kernel. CompileError for what this target cannot run."""
     level = find_arch(kernel.name, arch)
+    if not kernel.name.isascii():
+        message = (
+            f"a shared object has no kernel of the name {kernel.name!r}: a name is made of ASCII "
+            "letters, digits and underscores"
+        )
+        raise CompileError(kernel.name, f"cpu-{arch}", message)
     kernel = prepare(kernel, options)
     text, scratch = write(kernel, level)
     try:

@@ -23,11 +23,11 @@ class DeviceFunction:
     """A function that kernels call; inlined where it is called."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        self.source: Source = read_source(function)
         self.name = function.__name__
         self.__name__ = self.name
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
-        self.source: Source = read_source(function)
         self.scope = Scope(function)
         self.signature = inspect.signature(function).replace(
             return_annotation=inspect.Signature.empty
@@ -72,11 +72,11 @@ class KernelFunction:
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         from .signature import read_constexprs
 
+        self.source: Source = read_source(function)
         self.name = function.__name__
         self.__name__ = self.name
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
-        self.source: Source = read_source(function)
         self.scope = Scope(function)
         fast = options.get("fast", ())
         self.fast = None if callable(fast) else fast_flags(self.source, self.source.node, fast)

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..core import Loc
 from ..limits import MAX_NAME
+from .diagnostics import Diagnostic
 from .liveness import Liveness, Names, stored
 
 _LONGEST = 500  # characters of source text in a message
@@ -93,16 +94,36 @@ def _parse(text: str) -> ast.Module:
 
 
 def read_source(function: Callable[..., Any]) -> Source:
-    """The source of a Python function. OSError where there is none, as in a plain REPL."""
-    code = function.__code__
+    """The source of a Python function.
+
+    OSError where there is none, as in a plain REPL; TypeError for what is no function of Python,
+    Diagnostic for one that is not written as a plain def.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None:
+        raise TypeError(f"a kernel or device function is a function, not {function!r:.60}")
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
     for node in ast.walk(_parse("".join(lines))):
-        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
-            starts = [node.lineno, *(d.lineno for d in node.decorator_list)]
-            if code.co_firstlineno in starts:
-                return Source(_relative(code.co_filename), tuple(lines), node)
+        if isinstance(node, _DEFINITIONS) and _name(node) == function.__name__:
+            decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+            if code.co_firstlineno not in [node.lineno, *(d.lineno for d in decorators)]:
+                continue
+            source = Source(_relative(code.co_filename), tuple(lines), node)  # type: ignore[arg-type]
+            if isinstance(node, ast.FunctionDef):
+                return source
+            found = "lambda" if isinstance(node, ast.Lambda) else "async def"
+            loc = source.loc(node)
+            message = f"a kernel or device function is a plain def, found {found}"
+            raise Diagnostic(message, loc, source.text(loc.line))
     raise OSError(f"no source of function {function.__name__} in {code.co_filename}")
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def _name(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> str:
+    return "<lambda>" if isinstance(node, ast.Lambda) else node.name
 
 
 def _relative(file: str) -> str:

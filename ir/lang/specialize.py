@@ -34,9 +34,9 @@ def specialize(function: KernelFunction, specialization: str, given: dict[str, A
         )
     if len(specialization.encode()) > MAX_NAME:
         _refuse(function.source, node, f"a specialization's name of over {MAX_NAME} bytes")
-    constexprs = bind_constexprs(function, given)
     with deep():
         try:
+            constexprs = bind_constexprs(function, given)
             kernel, sources = _trace(function, specialization, constexprs)
         except RecursionError:
             _refuse(function.source, node, "the kernel nests too deeply")

@@ -291,3 +291,31 @@ def test_deep_nesting_is_a_diagnostic(load: Any) -> None:
     chain = " + ".join(["n"] * 700)
     with pytest.raises(Diagnostic, match="nest"):
         load(HEAD + f"    m = {chain}\n").k.trace("test")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("@device\nasync def f(x):\n    return x\n", "is a plain def, found async def"),
+        ("@kernel()\nasync def f(x: i32):\n    pass\n", "is a plain def, found async def"),
+        ("f = device(lambda x: x)\n", "is a plain def, found lambda"),
+    ],
+)
+def test_functions_that_are_no_plain_def(source: str, message: str, load: Any) -> None:
+    with pytest.raises(Diagnostic, match=message) as caught:
+        load(source)
+    assert caught.value.line > 5
+
+
+@pytest.mark.parametrize("what", ["int", "len", "f", "f32", "3", "object()"])
+def test_what_is_no_function_is_told_so(what: str, load: Any) -> None:
+    with pytest.raises(TypeError, match="a kernel or device function is a function, not"):
+        load(f"@device\ndef f(x):\n    return x\n\ng = device({what})\n")
+
+
+def test_constexprs_that_hold_themselves_are_refused(load: Any) -> None:
+    module = load("@kernel()\ndef k(x: i32, *, SIZES: tuple = ()):\n    pass\n")
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(Diagnostic, match="nests too deeply"):
+        module.k.trace("test", SIZES=endless)
