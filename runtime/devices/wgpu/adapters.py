@@ -12,7 +12,6 @@ ITEM = 32  # bytes of the widest vector that a buffer may be declared as items o
 TARGETS = ("wgsl-webgpu",)
 KINDS = {1: "discrete", 2: "integrated", 3: "cpu", 4: "other"}  # of WGPUAdapterType
 BACKENDS = {2: "webgpu", 4: "dx12", 5: "metal", 6: "vulkan"}  # of WGPUBackendType
-VULKAN_NAME = "vulkan"
 PREFERENCE = ("discrete", "integrated", "other", "cpu")
 _LLVMPIPE_TRIPS = 65535
 # WGSL has packed products on every adapter: the compiler writes them out where hardware lacks them.

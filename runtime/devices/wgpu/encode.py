@@ -205,8 +205,8 @@ class WgpuRecording:
         for first, end, _ in self._parts:
             ticks = np.zeros(2 * (end - first), np.uint64)
             self._transfers.read(self._ticks, self._place(first), ticks.view(np.uint8).data)
-            spans = (ticks[1::2] - ticks[::2]).astype(np.float64)
-            result[self._live[first:end]] = spans * self._logical.period * 1e-9
+            spans = (ticks[1::2] - ticks[::2]).view(np.int64)
+            result[self._live[first:end]] = np.maximum(spans, 0) * self._logical.period * 1e-9
         return result
 
     @staticmethod
