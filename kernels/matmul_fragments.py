@@ -166,40 +166,68 @@ def fill_step(
 @device
 def pipelined(
     a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
-    BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, copied,
+    BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS,
 ):  # fmt: skip
-    """acc += the products of all steps, whose tiles are copied STAGES - 1 steps ahead; unless
-    `copied`, filled at each step. One barrier a step is enough there too: who fills a tile has
-    passed the barrier of the step before, which all reach after the products of that tile."""
+    """acc += the products of all steps, whose tiles are copied STAGES - 1 steps ahead."""
     inside = top + BM <= m and left + BN <= n and k % BK == 0
     for ahead in static_range(STAGES - 1):
         k0 = ahead * BK
-        if copied and k0 < k:
+        if k0 < k:
             copy_step(a, b, tile_a, tile_b, ahead, k0, m, n, k, top, left,
                       BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
         copy_commit()
     stage = 0
     behind = STAGES - 1
     for step in range(steps):
-        if copied:
-            copy_wait(STAGES - 2)
-            barrier()
-            k0 = (step + STAGES - 1) * BK
-            if k0 < k:
-                if inside:
-                    copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
-                              BM, BN, BK, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
-                else:
-                    copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
-                              BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
-            copy_commit()
-        else:
-            fill_step(a, b, tile_a, tile_b, stage, step * BK, m, n, k, top, left,
-                      BM, BN, BK, THREADS, 4, B_COLUMNS)  # fmt: skip
-            barrier()
+        copy_wait(STAGES - 2)
+        barrier()
+        k0 = (step + STAGES - 1) * BK
+        if k0 < k:
+            if inside:
+                copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
+                          BM, BN, BK, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
+            else:
+                copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
+                          BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
+        copy_commit()
         multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS)
         stage = stage + 1 if stage < STAGES - 1 else 0
         behind = behind + 1 if behind < STAGES - 1 else 0
+    copy_wait()
+
+
+@device
+def interleaved(
+    a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
+    BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, copied,
+):  # fmt: skip
+    """The same in less code: the first copies are made in turns that multiply nothing yet, and
+    unless `copied`, tiles are filled at each step. One barrier a step is enough there too: who
+    fills a tile has passed the barrier of the step before, which all reach after the products of
+    that tile."""
+    inside = top + BM <= m and left + BN <= n and k % BK == 0
+    stage = 0
+    for turn in range(steps + STAGES - 1):
+        if copied:
+            copy_wait(STAGES - 2)
+            barrier()
+            k0 = turn * BK
+            if k0 < k:
+                if inside:
+                    copy_step(a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
+                              BM, BN, BK, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
+                else:
+                    copy_step(a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
+                              BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
+            copy_commit()
+        stage = stage + 1 if stage < STAGES - 1 else 0
+        step = turn - (STAGES - 1)
+        if step >= 0:
+            if not copied:
+                fill_step(a, b, tile_a, tile_b, stage, step * BK, m, n, k, top, left,
+                          BM, BN, BK, THREADS, 4, B_COLUMNS)  # fmt: skip
+                barrier()
+            multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS)
     copy_wait()
 
 
@@ -307,11 +335,11 @@ def matmul_fragments(
     steps = ceil_div(k, BK)
     runs = k % RUN == 0 and (B_COLUMNS or n % RUN == 0)
     if COMPACT:
-        pipelined(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
-                  BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, runs)  # fmt: skip
+        interleaved(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
+                    BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, runs)  # fmt: skip
     elif runs:
         pipelined(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
-                  BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
+                  BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS)  # fmt: skip
     else:
         for step in range(steps):
             fill_step(a, b, tile_a, tile_b, 0, step * BK, m, n, k, top, left,
