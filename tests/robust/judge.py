@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from gristmill.backends.compile import Options, compile_kernel
 from gristmill.backends.trace import TraceError, trace
 from gristmill.ir.lang import Diagnostic
 from gristmill.ir.parse import ParseError
@@ -73,3 +75,10 @@ def _judge_text(text: str) -> tuple[str, str]:
     except BaseException as error:  # any other type is what this looks for
         return "finding", "".join(traceback.format_exception(error))[-3000:]
     return "ok", ""
+
+
+def seconds_to_compile(text: str, target: str) -> float:
+    """Processor time that a compile takes."""
+    start = time.process_time()
+    compile_kernel(text, target, Options())
+    return time.process_time() - start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -17,7 +16,7 @@ from gristmill.runtime.devices.cpu.level import targets
 from long_kernels import long_code, many_buffers, many_values, nested_ifs, nested_loops
 
 TARGETS = ("spirv-vulkan1.1", "wgsl-webgpu", "cpu-x86-64-v3", "ptx-sm_80", "hsaco-gfx1100")
-SECONDS = 60.0  # ten times what the slowest takes on a quiet machine
+SECONDS = 30.0  # of a processor: ten times what the slowest takes
 KERNELS = {
     "long code": long_code(5000),
     "many values": many_values(500),
@@ -30,22 +29,21 @@ COMPILE = "gristmill.backends.compile:compile_kernel"
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    with Pool(1, timeout=2 * SECONDS) as made:
+    with Pool(1, timeout=600) as made:
         yield made
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_large_kernels_compile_within_seconds(target: str, pool: Pool) -> None:
     for name, text in KERNELS.items():
-        start = time.monotonic()
-        pool.run(COMPILE, text, target, Options(), subject=(name, target))
-        assert time.monotonic() - start < SECONDS, name
+        seconds = pool.run("robust.judge:seconds_to_compile", text, target, subject=(name, target))
+        assert seconds < SECONDS, name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_largest_kernels_compile_within_the_deadline(target: str) -> None:
-    with Pool(1, timeout=300) as pool:
+def test_the_largest_kernels_compile(target: str) -> None:
+    with Pool(1, timeout=1800) as pool:
         for text in (long_code(90_000), many_values(4000)):
             pool.run(COMPILE, text, target, Options(), subject=("the largest", target))
 

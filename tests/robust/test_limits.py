@@ -34,7 +34,7 @@ def k({params}):
     i = global_id(0)
 {body}
 """
-SECONDS = 60.0  # what the slowest takes on a quiet machine, ten times over
+SECONDS = 30.0  # of a processor: what the slowest takes, ten times over
 
 
 def traced(
@@ -115,10 +115,10 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 @pytest.mark.parametrize("name", [n for n, (_, words) in REFUSED.items() if words])
 def test_too_much_is_refused_at_its_line(name: str) -> None:
     program, words = REFUSED[name]
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(Diagnostic, match=words) as caught:
         traced(**program)
-    assert time.monotonic() - start < SECONDS
+    assert time.process_time() - start < SECONDS
     assert caught.value.file == "kernels/m.py"
     assert caught.value.line > 1
     assert len(str(caught.value)) < 2000
