@@ -1,7 +1,8 @@
-"""Models of machines as targets of the fuzzer: `--device python:fuzz_models.ptx` and so on."""
+"""Models of machines, and a browser, for the fuzzer: `python:fuzz_models.ptx` and others."""
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.backends.compile import CompileError
+from gristmill.backends.compile import CompileError, Options
+from gristmill.backends.wgsl.emit import emit
+from gristmill.fuzz.judge import GRAPHICS
 from gristmill.fuzz.program import Program
-from gristmill.fuzz.targets import Faults, InvalidError, RefusedError, Traits
+from gristmill.fuzz.targets import ALL_TYPES, Faults, InvalidError, RefusedError, Traits
 
 HERE = Path(__file__).parent
 PTX_ARCHS = ("sm_80", "sm_75", "sm_90")
@@ -87,6 +90,64 @@ class AmdEmulator:
         pass
 
 
+class Tint:
+    """WGSL as it ships, in headless Chromium on its SwiftShader.
+
+    Where a private array that nothing has written is read at a known place, Chromium computes
+    wrongly with lanes of those zeros; such programs are refused.
+    """
+
+    ZEROS = re.compile(r"\bprivate_\w+\[(0u|c_\d+)\]")
+
+    def __init__(self) -> None:
+        for folder in ("spirv", "web"):
+            sys.path.append(str(HERE / folder))
+        from chromium_driver import ChromiumDriver
+
+        self.driver = ChromiumDriver()
+        self.name = f"Chromium: {self.driver.name}"
+        size = self.driver.subgroup
+        self.traits = replace(
+            Traits(),
+            types=ALL_TYPES - {"f64", "i64", "u64"},  # no browser has them
+            subgroups=() if size is None else (size,),
+            atomics64=False,
+            scarce=frozenset({"f16"}),
+            special=False,
+            fences=(),
+            fragments=False,  # as plain code they take minutes to compile
+            buffers=self.driver.limits["maxStorageBuffersPerShaderStage"],
+            numerics=GRAPHICS,
+        )
+
+    def run(self, program: Program) -> tuple[list[Any], Faults]:
+        from vulkan_driver import DriverError
+
+        kernel, arguments = program.kernel, program.arguments()
+        try:
+            made = emit(kernel, "webgpu", Options(checks=program.variant % 4 == 3))
+        except CompileError as error:
+            raise RefusedError(error.message) from error
+        if lacks := self.driver.lacks(made):
+            raise RefusedError(", ".join(sorted(lacks)))
+        if self.ZEROS.search(made.blob.decode()):
+            raise RefusedError("reads of private zeros at known places")
+        limits = self.driver.limits
+        if kernel.workgroup_count > limits["maxComputeInvocationsPerWorkgroup"]:
+            raise RefusedError("invocations of a workgroup")
+        if made.shared_bytes > limits["maxComputeWorkgroupStorageSize"]:
+            raise RefusedError("bytes of workgroup memory")
+        try:
+            words = self.driver.launch(kernel, made, arguments, program.grid)
+        except DriverError as error:
+            raise InvalidError(str(error)) from error
+        sites = range(len(made.sites))
+        return arguments, Faults.of([n for n in sites if words[n // 32] >> (n % 32) & 1])
+
+    def close(self) -> None:
+        self.driver.close()
+
+
 def aarch64() -> Aarch64:
     return Aarch64()
 
@@ -105,3 +166,7 @@ def gfx1201() -> AmdEmulator:
 
 def gfx942() -> AmdEmulator:
     return AmdEmulator("gfx942")
+
+
+def chromium() -> Tint:
+    return Tint()

@@ -38,7 +38,7 @@ function showDevice(device) {
   const facts = {
     adapter: device.name,
     features: [...device.features].sort().join(", ") || "none",
-    subgroups: device.subgroup === null ? "none" : `of ${[...new Set(device.subgroup)].join(" to ")}`,
+    subgroups: device.subgroup === null ? "of no known size" : `of ${[...new Set(device.subgroup)].join(" to ")}`,
   };
   for (const [name, value] of Object.entries(facts)) {
     at("facts").append(element("dt", {}, name), element("dd", {}, value));

@@ -44,7 +44,9 @@ def judge(
     assert tally.programs
 
 
-@pytest.mark.parametrize("target", SPECS)
+# Not in the browser, whose SwiftShader is known to compute wrongly with lanes of zeros: the usual
+# run has the same programs there each time (`tests/web/test_tint.py`).
+@pytest.mark.parametrize("target", [name for name in SPECS if name != "chromium"])
 def test_random_programs_agree(
     target: str,
     rng: np.random.Generator,

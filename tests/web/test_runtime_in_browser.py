@@ -257,6 +257,8 @@ def test_a_fault_names_its_kernel_and_line_and_is_told_once(page: Page) -> None:
     const rows = device.upload(new Int32Array([1, 3]));
     device.launch(gather, { table, rows, y, cols: 2 });
     const faults = await device.synchronize().then(() => [], (error) => error.faults);
+    const inside = device.upload(new Int32Array([1, 2]));
+    device.launch(gather, { table, rows: inside, y: device.allocate(4, "f32"), cols: 2 });
     await device.synchronize();
     return [faults, [...(await device.download(y))]];
     """

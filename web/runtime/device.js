@@ -68,10 +68,9 @@ export class Device {
     this.language = new Set(language);
     /** @type {Object<string, number>} */
     this.limits = Object.fromEntries(WANTED_LIMITS.map((name) => [name, gpu.limits[name]]));
-    /** Least and greatest size of its subgroups, where it has any. @type {?number[]} */
-    this.subgroup = this.features.has("subgroups")
-      ? [info.subgroupMinSize, info.subgroupMaxSize]
-      : null;
+    const sizes = [info.subgroupMinSize, info.subgroupMaxSize];
+    /** Least and greatest size of its subgroups, where it tells them. @type {?number[]} */
+    this.subgroup = this.features.has("subgroups") && sizes.every(Boolean) ? sizes : null;
     /** Bytes of buffers: now, and at most so far. */
     this.memory = { live: 0, peak: 0 };
     this.#life = new Life(gpu, this.name);
