@@ -9,72 +9,43 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import double_samples
+from double_samples import Manifests
 from fake_cuda import FakeDriver, build, build_kernels, ptx, ptx_type, serve
 from gristmill import runtime
 from gristmill.ir.core import Kernel
-from gristmill.ir.text import line_locs, print_kernel
-from gristmill.store.bundle import Entry, Place, write_bundle
+from gristmill.ir.text import print_kernel
+from gristmill.store.bundle import Entry, write_bundle
 from gristmill.store.manifest import Manifest
 
 for folder in ("ptx", "spirv"):  # `ptx_tools` and `kernel_text`
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
-SAMPLES = {
-    "saxpy": {"T": "f32"},
-    "add_slot": {},
-    "checked_root": {},
-    "group_ids": {},
-    "scalars": {},
-}
+pytest.register_assert_rewrite("double_contract")
 
 
-def _sample_module() -> ModuleType:
-    file = Path(__file__).parent.parent / "runtime/sample_kernels.py"
-    spec = importlib.util.spec_from_file_location("cuda_sample_kernels", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["cuda_sample_kernels"] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def spec() -> str:
+    return "cuda"
 
 
 @pytest.fixture(scope="session")
 def traced() -> dict[str, Kernel]:
-    """The kernel IR of each sample."""
-    samples = _sample_module()
-    return {name: getattr(samples, name).trace("s", **c) for name, c in SAMPLES.items()}
+    return double_samples.traced()
 
 
 @pytest.fixture(scope="session")
 def texts(traced: dict[str, Kernel]) -> dict[str, str]:
-    """The same as text, which is what is compiled."""
+    """The kernels as text, which is what is compiled."""
     return {name: print_kernel(kernel) for name, kernel in traced.items()}
 
 
 @pytest.fixture(scope="session")
-def manifests(
-    traced: dict[str, Kernel], texts: dict[str, str]
-) -> dict[str, tuple[Manifest, tuple[Place, ...]]]:
-    """Manifest and places of the fault sites of each sample, made for the interpreter."""
-    from gristmill.backends.compile import Options, compile_kernel
-
-    found = {}
-    for name, kernel in traced.items():
-        text = texts[name]
-        _, manifest = compile_kernel(text, "interp-kir", Options())
-        lines = text.splitlines()
-        sites = tuple(
-            Place(loc.file, loc.line, loc.column)
-            for number, loc in sorted(line_locs(kernel).items())
-            if lines[number - 1].strip().startswith("assert")
-        )
-        found[name] = manifest, sites[: len(manifest.sites)]
-    return found
+def manifests() -> Manifests:
+    return double_samples.manifests()
 
 
 def made_for(manifest: Manifest, target: str, isa: str = "7.0") -> tuple[bytes, Manifest]:
@@ -136,7 +107,7 @@ def fake(require: Callable[..., None], request: pytest.FixtureRequest) -> Iterat
 def make_bundle(
     fake: FakeDriver,
     tmp_path: Path,
-    manifests: dict[str, tuple[Manifest, tuple[Place, ...]]],
+    manifests: Manifests,
     kernels: Path,
     folders: tuple[Path, Path],
 ) -> Callable[..., runtime.Bundle]:

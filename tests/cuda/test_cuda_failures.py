@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -12,21 +11,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from double_contract import Failures, assert_poisoned, floats
 from fake_cuda import FakeDriver
 from gristmill import runtime
 
 
-def floats(device: runtime.Device, *values: float) -> list[runtime.Buffer]:
-    return [device.upload(np.full(8, v, np.float32)) for v in values]
-
-
-def assert_poisoned(device: runtime.Device, kind: type[runtime.Poisoned]) -> None:
-    begin = time.perf_counter()
-    for call in (device.synchronize, device.memory, lambda: device.allocate(1, "u8")):
-        with pytest.raises(kind, match="poisoned"):
-            call()
-    device.close()
-    assert time.perf_counter() - begin < 10  # a wait would take twice that
+class TestCuda(Failures):
+    """What every device does over its double."""
 
 
 def test_work_that_never_ends_is_a_timeout(
@@ -45,19 +36,6 @@ def test_work_that_never_ends_is_a_timeout(
     assert_poisoned(device, runtime.DeviceTimeout)
     del x, y, saxpy
     assert fake.live() == held  # pending work may touch it: left behind
-
-
-def test_a_transfer_waits_for_hanging_work_no_longer_than_the_bound(
-    fake: FakeDriver, bundle: runtime.Bundle
-) -> None:
-    device = runtime.open_device("cuda", timeout=0.2)
-    saxpy = device.load(bundle, "saxpy")
-    x, y = floats(device, 1, 1)
-    fake.set(hang_after=0)
-    device.launch(saxpy, x, y, 1.0)
-    with pytest.raises(runtime.DeviceTimeout):
-        device.upload(np.zeros(10 << 22, np.uint8))  # staging memory comes round
-    assert_poisoned(device, runtime.DeviceTimeout)
 
 
 @pytest.mark.parametrize("status", [214, 700, 716, 719, 999])
@@ -107,22 +85,6 @@ def test_a_launch_that_the_driver_does_not_take_leaves_the_device_alone(
     fake.set(fail_launch=0)
     device.launch(saxpy, x, y, 1.0)
     assert set(y.numpy()) == {2}
-
-
-def test_an_allocation_over_free_memory_is_refused_before_the_driver_is_asked(
-    fake: FakeDriver,
-) -> None:
-    fake.set(memory=1 << 24)
-    with runtime.open_device("cuda") as device:
-        held = device.allocate((1 << 23) + 16, "u8")
-        fake.set(fail_alloc=1)  # the driver would say no all the same, with other numbers
-        with pytest.raises(runtime.OutOfMemory) as caught:
-            device.allocate(1 << 23, "u8")
-        assert caught.value.requested == 1 << 23
-        assert 0 < caught.value.available < 1 << 23
-        with pytest.raises(runtime.LimitExceeded):
-            device.allocate(1 << 25, "u8")
-        del held
 
 
 def test_memory_that_was_freed_is_counted_and_handed_back(
@@ -262,31 +224,6 @@ def test_devices_are_chosen_by_ordinal_or_name(fake: FakeDriver, spec: str, name
 def test_an_unknown_device_lists_those_there_are(fake: FakeDriver, spec: str) -> None:
     with pytest.raises(runtime.NoDevice, match="0: Fake GPU 0, 1: Fake H200 1"):
         runtime.open_device(spec)
-
-
-def test_a_child_process_does_not_use_the_parents_context(
-    device: runtime.Device, bundle: runtime.Bundle
-) -> None:
-    saxpy = device.load(bundle, "saxpy")
-    x, y = floats(device, 1, 1)
-    context = multiprocessing.get_context("fork")
-    said = context.SimpleQueue()
-
-    def child() -> None:
-        for call in (device.synchronize, lambda: device.launch(saxpy, x, y, 1.0), y.numpy):
-            try:
-                call()
-                said.put("went through")
-            except runtime.StateError as error:
-                said.put(str(error))
-        device.close()
-
-    process = context.Process(target=child)
-    process.start()
-    process.join()
-    assert all("another process" in said.get() for _ in range(3))
-    device.launch(saxpy, x, y, 1.0)
-    assert set(y.numpy()) == {2}
 
 
 def test_a_recording_that_cannot_be_made_leaves_nothing(

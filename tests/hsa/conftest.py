@@ -2,63 +2,33 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import double_samples
+from double_samples import Manifests
 from fake_cuda import build_kernels
 from fake_hsa import FakeRuntime, build, made_for
 from gristmill import runtime
-from gristmill.ir.core import Kernel
-from gristmill.ir.text import line_locs, print_kernel
-from gristmill.store.bundle import Entry, Place, write_bundle
-from gristmill.store.manifest import Manifest
+from gristmill.store.bundle import Entry, write_bundle
 
 for folder in ("hsaco", "spirv"):  # `hsaco_tools` and `kernel_text`
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
-SAMPLES = {
-    "saxpy": {"T": "f32"},
-    "add_slot": {},
-    "checked_root": {},
-    "group_ids": {},
-    "scalars": {},
-}
+pytest.register_assert_rewrite("double_contract")
 
 
-def _sample_module() -> ModuleType:
-    file = Path(__file__).parent.parent / "runtime/sample_kernels.py"
-    spec = importlib.util.spec_from_file_location("hsa_sample_kernels", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["hsa_sample_kernels"] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def spec() -> str:
+    return "hsa"
 
 
 @pytest.fixture(scope="session")
-def manifests() -> dict[str, tuple[Manifest, tuple[Place, ...]]]:
-    """Manifest and places of the fault sites of each sample, made for the interpreter."""
-    from gristmill.backends.compile import Options, compile_kernel
-
-    samples, found = _sample_module(), {}
-    for name, constexprs in SAMPLES.items():
-        kernel: Kernel = getattr(samples, name).trace("s", **constexprs)
-        text = print_kernel(kernel)
-        _, manifest = compile_kernel(text, "interp-kir", Options())
-        lines = text.splitlines()
-        sites = tuple(
-            Place(loc.file, loc.line, loc.column)
-            for number, loc in sorted(line_locs(kernel).items())
-            if lines[number - 1].strip().startswith("assert")
-        )
-        found[name] = manifest, sites[: len(manifest.sites)]
-    return found
+def manifests() -> Manifests:
+    return double_samples.manifests()
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +65,7 @@ def fake(
 
 @pytest.fixture
 def make_bundle(
-    fake: FakeRuntime, tmp_path: Path, manifests: dict[str, tuple[Manifest, tuple[Place, ...]]]
+    fake: FakeRuntime, tmp_path: Path, manifests: Manifests
 ) -> Callable[..., runtime.Bundle]:
     """`make_bundle("gfx1100", ...)`: all samples for these target ids, best declared first."""
 

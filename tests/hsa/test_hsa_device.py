@@ -9,19 +9,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from double_contract import Work, floats
 from fake_hsa import FakeRuntime
 from gristmill import runtime
 
 
-def floats(device: runtime.Device, *values: float, count: int = 8) -> list[runtime.Buffer]:
-    return [device.upload(np.full(count, v, np.float32)) for v in values]
-
-
-def test_a_launch_computes(device: runtime.Device, bundle: runtime.Bundle) -> None:
-    saxpy = device.load(bundle, "saxpy")
-    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
-    saxpy(x, y, 2.0)
-    assert np.array_equal(y, 2 * np.arange(1000) + 1)
+class TestHsa(Work):
+    """What every device does over its double."""
 
 
 def test_direct_launches_run_one_after_the_other(
@@ -34,51 +28,6 @@ def test_direct_launches_run_one_after_the_other(
     for x, y in ((a, b), (a, b), (b, c), (c, a)):  # b = 4, c = 8, a = 9
         device.launch(saxpy, x, y, 1.0)
     assert (a.numpy()[0], b.numpy()[0], c.numpy()[0]) == (9, 4, 8)
-
-
-def test_every_kind_of_scalar_arrives(device: runtime.Device, bundle: runtime.Bundle) -> None:
-    y = np.zeros(768, np.int64)
-    device.load(bundle, "scalars")(y, -5, 65535, True, 2.75, -(1 << 40))
-    assert set(y) == {-5 + 65535 + 1000000 + 2 - (1 << 40)}
-
-
-def test_copies_of_every_size_arrive(device: runtime.Device, rng: np.random.Generator) -> None:
-    for size in (1, 3, 4096, 1 << 16, (1 << 16) + 1, 5_000_000, 20_000_001):
-        data = rng.integers(0, 256, size, np.uint8)
-        buffer = device.upload(data)
-        assert np.array_equal(buffer.numpy(), data), size
-
-
-def test_writes_come_after_launches_submitted_before(
-    device: runtime.Device, bundle: runtime.Bundle
-) -> None:
-    add = device.load(bundle, "add_slot")
-    y, slot = device.upload(np.zeros(4, np.int32)), device.slot("i32", 0)
-    for n in range(2000):  # more than staging memory holds without being used again
-        slot.set(n)
-        device.launch(add, y, slot)
-    assert set(y.numpy()) == {sum(range(2000))}
-
-
-def test_the_last_of_two_writes_stays(device: runtime.Device) -> None:
-    buffer = device.allocate(4, "i32")
-    for n in range(300):
-        buffer.write(np.full(4, n, np.int32))
-    assert set(buffer.numpy()) == {299}
-
-
-def test_a_slot_takes_effect_between_replays(
-    device: runtime.Device, bundle: runtime.Bundle
-) -> None:
-    add = device.load(bundle, "add_slot")
-    y, slot = device.upload(np.zeros(4, np.int32)), device.slot("i32", 0)
-    with device.record() as recording:
-        recording.launch(add, y, slot)
-    for n in range(1000):
-        slot.set(n)
-        recording.replay()
-    slot.set(-1)
-    assert set(y.numpy()) == {sum(range(1000))}
 
 
 def test_signals_that_have_served_are_used_again_without_a_wait_for_all_work(
@@ -136,33 +85,6 @@ def test_memory_that_goes_back_is_waited_for_where_there_is_no_other(
         del again, y
 
 
-def test_a_fault_names_kernel_launch_and_line(
-    device: runtime.Device, bundle: runtime.Bundle
-) -> None:
-    root, saxpy = device.load(bundle, "checked_root"), device.load(bundle, "saxpy")
-    good, bad = floats(device, 4, -1)
-    out = device.allocate(8, "f32")
-    with device.record() as recording:
-        recording.launch(root, good, out)
-        recording.launch(saxpy, good, out, 1.0)
-        recording.launch(root, bad, out)
-    recording.replay()
-    recording.replay()
-    with pytest.raises(runtime.KernelFault, match="x is negative") as caught:
-        device.synchronize()
-    fault = caught.value
-    assert (fault.kernel, fault.launch) == ("checked_root", 2)
-    assert fault.loc is not None
-    assert fault.loc.file.endswith("sample_kernels.py")
-    device.launch(saxpy, good, out, 0.0)
-    device.synchronize()  # told once
-    device.launch(root, good, out)  # the device lives, and the bits are clear
-    assert set(out.numpy()) == {2}
-    device.launch(root, bad, out)
-    with pytest.raises(runtime.KernelFault, match="direct launch"):
-        device.synchronize()
-
-
 def test_a_fault_that_nobody_waited_for_is_told_when_the_device_is_closed(
     fake: FakeRuntime, bundle: runtime.Bundle
 ) -> None:
@@ -172,17 +94,6 @@ def test_a_fault_that_nobody_waited_for_is_told_when_the_device_is_closed(
     with pytest.raises(runtime.KernelFault, match="x is negative"):
         device.close()
     assert not fake.live()
-
-
-@pytest.mark.parametrize("grid", [(1, 70000, 1), (1, 1, 65536), (3, 300, 80)])
-def test_a_grid_beyond_the_hardware_is_folded(
-    device: runtime.Device, bundle: runtime.Bundle, grid: tuple[int, int, int]
-) -> None:
-    ids, total = device.load(bundle, "group_ids"), grid[0] * grid[1] * grid[2]
-    y, z = (device.upload(np.full(total + 1, -1, np.int32)) for _ in range(2))
-    device.launch(ids, y, z, grid=grid)
-    assert np.array_equal(y.numpy(), [*range(total), -1])
-    assert set(z.numpy()[:total]) == {3 * grid[0] + grid[1]}
 
 
 def test_packets_hold_whole_workgroups_in_work_items(

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import _thread
-import multiprocessing
 import time
 from typing import Any
 
 import numpy as np
 import pytest
 
+from double_contract import Failures, assert_poisoned, floats
 from fake_hsa import FakeRuntime
 from gristmill import runtime
 from gristmill.runtime.devices.hsa.api import Api
 
 
-def floats(device: runtime.Device, *values: float) -> list[runtime.Buffer]:
-    return [device.upload(np.full(8, v, np.float32)) for v in values]
-
-
-def assert_poisoned(device: runtime.Device, kind: type[runtime.Poisoned]) -> None:
-    begin = time.perf_counter()
-    for call in (device.synchronize, device.memory, lambda: device.allocate(1, "u8")):
-        with pytest.raises(kind, match="poisoned"):
-            call()
-    device.close()
-    assert time.perf_counter() - begin < 10  # of the 20 seconds that a wait may take
+class TestHsa(Failures):
+    """What every device does over its double."""
 
 
 def block_of(device: runtime.Device, bundle: runtime.Bundle, length: int = 5) -> Any:
@@ -54,19 +45,6 @@ def test_a_hung_queue_times_out_poisons_and_is_left_behind(
     del recording, y
     assert fake.live() == held  # pending work may touch it
     assert fake.users == users
-
-
-def test_a_transfer_waits_for_hanging_work_no_longer_than_the_bound(
-    fake: FakeRuntime, bundle: runtime.Bundle
-) -> None:
-    device = runtime.open_device("hsa", timeout=0.2)
-    saxpy = device.load(bundle, "saxpy")
-    x, y = floats(device, 1, 1)
-    fake.set(hang_after=0)
-    device.launch(saxpy, x, y, 1.0)
-    with pytest.raises(runtime.DeviceTimeout):
-        device.upload(np.zeros(10 << 22, np.uint8))  # staging memory comes round
-    assert_poisoned(device, runtime.DeviceTimeout)
 
 
 def test_a_full_ring_is_waited_for_no_longer_than_the_bound(
@@ -268,22 +246,6 @@ def test_a_submission_that_was_interrupted_is_not_gone_on_with(
     del recording, y
 
 
-def test_an_allocation_over_free_memory_is_refused_before_the_library_is_asked(
-    fake: FakeRuntime,
-) -> None:
-    fake.set(memory=1 << 24)
-    with runtime.open_device("hsa") as device:
-        held = device.allocate((1 << 23) + 16, "u8")
-        fake.set(fail_alloc=1)  # the library would say no all the same
-        with pytest.raises(runtime.OutOfMemory) as caught:
-            device.allocate(1 << 23, "u8")
-        assert caught.value.requested == 1 << 23
-        assert 0 < caught.value.available < 1 << 23
-        with pytest.raises(runtime.LimitExceeded):
-            device.allocate(1 << 25, "u8")
-        del held
-
-
 def test_the_library_out_of_memory_is_typed_too(device: runtime.Device, fake: FakeRuntime) -> None:
     fake.set(fail_alloc=1)
     with pytest.raises(runtime.OutOfMemory) as caught:
@@ -295,31 +257,6 @@ def test_the_library_out_of_memory_is_typed_too(device: runtime.Device, fake: Fa
         device.upload(np.ones(4, np.float32))  # no memory to stage it in
     fake.set(fail_host=0)
     assert set(device.upload(np.ones(4, np.float32)).numpy()) == {1}
-
-
-def test_a_child_process_does_not_use_the_parents_queue(
-    device: runtime.Device, bundle: runtime.Bundle
-) -> None:
-    saxpy = device.load(bundle, "saxpy")
-    x, y = floats(device, 1, 1)
-    context = multiprocessing.get_context("fork")
-    said = context.SimpleQueue()
-
-    def child() -> None:
-        for call in (device.synchronize, lambda: device.launch(saxpy, x, y, 1.0), y.numpy):
-            try:
-                call()
-                said.put("went through")
-            except runtime.StateError as error:
-                said.put(str(error))
-        device.close()
-
-    process = context.Process(target=child)
-    process.start()
-    process.join()
-    assert all("another process" in said.get() for _ in range(3))
-    device.launch(saxpy, x, y, 1.0)
-    assert set(y.numpy()) == {2}
 
 
 def test_closing_waits_for_work_and_gives_everything_back(
