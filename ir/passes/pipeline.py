@@ -17,6 +17,7 @@ from .legalize import Legalize
 from .licm import Licm
 from .number import Renumber
 from .simplify import Simplify
+from .strength import Strength
 from .support import Support
 from .unroll import Unroll
 from .vectorize import Vectorize
@@ -40,6 +41,8 @@ class Optimise:
                 changed = settled = tidy.again(changed, settled)
             kernel = changed
         legal, more = self.legalize.settling(kernel)
+        if legal is settled:  # and no product or remainder was anything else
+            return run(legal, (Strength(),))
         if legal is not kernel:
             verified(legal, self.legalize.name)
         return Simplify(strength=True).again(legal, settled, more)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import Kernel, Op
+from ..core import Kernel, Op, walk
 from ..dtypes import element_of
+from .effects import BLOCKS
 from .rewrite import Answer, Rewriter, Rules, RuleSet
 
 
@@ -21,7 +22,11 @@ class Strength:
     name: str = "strength"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return Rewriter(kernel, RuleSet.of(RULES)).run()
+        ops = list(walk(kernel.body))
+        if RULES.keys().isdisjoint({op.name for op in ops}):
+            return kernel
+        idle = {id(op) for op in ops if op.name not in _BUSY}
+        return Rewriter(kernel, _RULES, merge=True, idle=idle).run()
 
 
 def _power(rw: Rewriter, op: Op) -> int | None:
@@ -64,3 +69,6 @@ def joined(first: Rules, second: Rules) -> Rules:
 
 
 RULES: Rules = {"mul": (mul,), "floordiv": (floordiv,), "mod": (mod,)}
+_RULES = RuleSet.of(RULES)
+# What a walk looks at: these, what they become, and what stands around them.
+_BUSY = RULES.keys() | BLOCKS | {"splat", "shl", "shr", "and"}
