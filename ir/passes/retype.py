@@ -39,6 +39,7 @@ class Retyper(ABC):
         return self.define(args)
 
     def run(self) -> Kernel:
+        self.b.loc = self.kernel.body.ops[0].loc  # of what is made of arguments
         args = self.arguments(self.kernel.body.args)
         self.block(self.kernel.body)
         ops = self.b.ops
