@@ -108,7 +108,9 @@ export const demos = [
   },
   {
     name: "mandelbrot",
-    about: "Escape times of 512 x 384 points: loops that differ from invocation to invocation.",
+    about:
+      "Escape times of 512 x 384 points. WGSL may fuse a product and a sum, so a count is right " +
+      "within what that can change.",
     numerics: "exact: additions and multiplications of f32 only",
     kernels: [["mandelbrot", "f32"]],
     args: () => ({
