@@ -57,8 +57,8 @@ class CompileLimitError(CompileError):
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a build may choose. checks: bounds-check every access (DESIGN: Faults). llvm: how LLVM
-    is reached, `llvmlite` or the programs of `llc`; the bytes are the same. spirv_codegen: what
-    makes SPIR-V, the emitter here (`direct`) or LLVM's (`llc`)."""
+    is reached, `llvmlite` or the programs of `llc` or `clang`; the bytes are the same.
+    spirv_codegen: what makes SPIR-V, the emitter here (`direct`) or LLVM's (`llc`)."""
 
     checks: bool = False
     llvm: str = "llvmlite"

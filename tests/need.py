@@ -66,11 +66,11 @@ def _assembler(name: str) -> str | None:
     return None if found else f"neither nvidia's package nor PATH has {name}"
 
 
-def _llvm_programs() -> str | None:
+def _llvm_programs(route: str) -> str | None:
     from gristmill.backends.llvm import external
 
     try:
-        external.program("opt"), external.program("llc")
+        external.programs(route)
     except external.LlvmError as error:
         return str(error)
     return None
@@ -93,8 +93,8 @@ def missing(name: str) -> str | None:
         return None if nvidia_program(name) else f"neither nvidia's packages nor PATH has {name}"
     if name == "ld.lld" or name.startswith("llvm-"):
         return None if llvm_tool(name) else f"no {name} of the build's release of LLVM on PATH"
-    if name == "llc":
-        return _llvm_programs()
+    if name in ("llc", "clang"):
+        return _llvm_programs(name)
     if tool(name) or importlib.util.find_spec(name):
         return None
     return f"neither a program nor a Python module is called {name}"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 # The LLVM that the supported line of llvmlite (configs/toolchain.yaml) carries. Keys hold the
 # package's version alone, so a package that was built with another LLVM is refused.
 LLVM_VERSION = (22, 1)
-ROUTES = ("llvmlite", "llc")  # in the worker's process, or as programs
+# LLVM in the worker's process, or as programs: `opt`, and what generates the code of its output.
+ROUTES = ("llvmlite", "llc", "clang")
 
 
 @dataclass(frozen=True, slots=True)

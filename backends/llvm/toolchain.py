@@ -30,16 +30,16 @@ __all__ = ["LLVM_VERSION", "LlvmError", "Machine", "emit_assembly", "emit_object
 def emit_object(ir: str, machine: Machine, route: str = "llvmlite") -> bytes:
     """Optimise and assemble a module. route: one of `machine.ROUTES`; equal bytes in the
     sections of both."""
-    if route == "llc":
-        return external.emit(ir, machine, "obj")
+    if route != "llvmlite":
+        return external.emit(ir, machine, "obj", route)
     blob: bytes = _compile(ir, machine, lambda target, module: target.emit_object(module))
     return blob
 
 
 def emit_assembly(ir: str, machine: Machine, route: str = "llvmlite") -> str:
     """As `emit_object`, but the assembly text."""
-    if route == "llc":
-        return external.emit(ir, machine, "asm").decode()
+    if route != "llvmlite":
+        return external.emit(ir, machine, "asm", route).decode()
     text: str = _compile(ir, machine, lambda target, module: target.emit_assembly(module))
     return text
 

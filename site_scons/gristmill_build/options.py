@@ -39,7 +39,7 @@ OPTIONS: dict[str, Option] = {
     "arch": Option("ARCH,...", "architectures within the targets, also those built on request"),
     "kernel": Option("KERNEL,...", "kernels to build (else all)"),
     "checks": Option("on | off", "check every access against its bounds", "off"),
-    "toolchain": Option("llvmlite | llc", "how LLVM is reached (else as configured)"),
+    "toolchain": Option("llvmlite | llc | clang", "how LLVM is reached (else as configured)"),
     "spirv_codegen": Option(
         "direct | llc", "how SPIR-V is made; by LLVM's llc as a second opinion", "direct"
     ),

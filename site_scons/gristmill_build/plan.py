@@ -141,7 +141,7 @@ def tools(config: Config, choice: Choice, backend: str) -> tuple[str, ...]:
         return found
     from gristmill.backends.llvm.external import identity
 
-    return tuple(identity() if tool.startswith("llvmlite ") else tool for tool in found)
+    return tuple(identity(choice.llvm) if tool.startswith("llvmlite ") else tool for tool in found)
 
 
 def _route(choice: Choice, backend: str) -> dict[str, Any]:

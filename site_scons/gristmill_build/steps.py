@@ -235,23 +235,23 @@ def refuse_missing_tools(tools: list[str], target: str) -> None:
             raise StepError(
                 f"{target} needs an assembler: ptxas, or pip install 'gristmill[cubin]'"
             )
-        if tool == "llc missing":
-            raise StepError(f"{target}: {missing_llvm(target)}")
+        if tool in ("llc missing", "clang missing"):
+            raise StepError(f"{target}: {missing_llvm(target, name)}")
         if version == "missing":
             raise StepError(
                 f"{target} needs the Python package {name}: pip install 'gristmill[build]'"
             )
 
 
-def missing_llvm(target: str) -> str:
-    """What toolchain=llc, or spirv_codegen=llc, lacks on this machine."""
+def missing_llvm(target: str, route: str) -> str:
+    """What toolchain=llc, toolchain=clang or spirv_codegen=llc lacks on this machine."""
     from gristmill.backends.llvm import external
     from gristmill.backends.spirv_llc import llc
 
     try:
         if target.startswith("spirv-"):
             return llc.program()[0]
-        return " and ".join(external.program(name)[0] for name in ("opt", "llc"))
+        return " and ".join(path for path, _ in external.programs(route).values())
     except external.LlvmError as error:
         return str(error)
 

@@ -247,16 +247,18 @@ def test_a_kernel_that_llvm_drops_is_missed(monkeypatch: pytest.MonkeyPatch) -> 
         emit.emit(k, "gfx942", Options())
 
 
-@pytest.mark.parametrize("arch", BASELINES)
-def test_equal_inputs_give_equal_bytes_by_both_ways_to_llvm(
-    arch: str, require: Callable[..., None]
+@pytest.mark.parametrize("route", ["llc", "clang"])
+@pytest.mark.parametrize("arch", [*BASELINES, "gfx90a:sramecc+:xnack-"])
+def test_equal_inputs_give_equal_bytes_by_every_way_to_llvm(
+    arch: str, route: str, require: Callable[..., None]
 ) -> None:
-    require("llc")
-    kernels = [k for _, k in shipped(f"hsaco-{arch}")]
-    for k in (*kernels[::20], float_add("f32", "workgroup")):
+    require(route)
+    kernels = [k for _, k in shipped(f"hsaco-{arch.partition(':')[0]}")]
+    wide = kernel("x: f32 buffer read", "return", header="subgroup 64")
+    for k in (*kernels[::20], float_add("f32", "workgroup"), wide):
         first, manifest = compiled(k, arch)
         assert (first, manifest) == compiled(k, arch)
-        assert compiled(k, arch, llvm="llc")[0] == first
+        assert compiled(k, arch, llvm=route)[0] == first
 
 
 def test_no_path_or_name_of_the_machine_is_inside() -> None:

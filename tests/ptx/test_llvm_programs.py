@@ -1,4 +1,4 @@
-"""toolchain=llc: the programs opt and llc give the bytes that llvmlite gives."""
+"""toolchain=llc and toolchain=clang: these programs and opt give the bytes that llvmlite gives."""
 
 from __future__ import annotations
 
@@ -25,13 +25,21 @@ def test_every_shipped_kernel_is_the_same_ptx(name: str, require: Callable[..., 
         assert made.decode() == ptx(kernel, name), path
 
 
+def test_clang_gives_the_same_ptx(require: Callable[..., None]) -> None:
+    require("clang")
+    for path, kernel in [*shipped("ptx-sm_80")][::12]:
+        made, _ = compile_kernel(print_kernel(kernel), "ptx-sm_80", Options(llvm="clang"))
+        assert made.decode() == ptx(kernel, "sm_80"), path
+
+
+@pytest.mark.parametrize("route", ["llc", "clang"])
 @pytest.mark.parametrize("arch", ["x86-64-v3", "aarch64"])
-def test_cpu_artifacts_are_the_same(arch: str, require: Callable[..., None]) -> None:
-    require("llc")
-    for path, kernel in [*shipped("cpu-x86-64-v3")][::8]:
+def test_cpu_artifacts_are_the_same(arch: str, route: str, require: Callable[..., None]) -> None:
+    require(route)
+    for path, kernel in [*shipped("cpu-x86-64-v3")][:: 8 if route == "llc" else 24]:
         blobs = {
-            compile_kernel(print_kernel(kernel), f"cpu-{arch}", Options(llvm=route))[0]
-            for route in ("llvmlite", "llc")
+            compile_kernel(print_kernel(kernel), f"cpu-{arch}", Options(llvm=way))[0]
+            for way in ("llvmlite", route)
         }
         assert len(blobs) == 1, path
 
@@ -42,7 +50,7 @@ def test_a_program_that_hangs_is_an_error_of_one_kernel(
     hangs = tmp_path / "opt"
     hangs.write_text("#!/bin/sh\nexec sleep 60\n")
     hangs.chmod(0o755)
-    monkeypatch.setattr(external, "program", lambda name: (str(hangs), "22.1.0"))
+    monkeypatch.setattr(external, "program", lambda name, option: (str(hangs), "22.1.0"))
     monkeypatch.setattr(external, "_SECONDS", 0.2)
     kernel = saxpy.trace("x", T="f32")
     with pytest.raises(CompileError, match=r"saxpy for ptx-sm_80: opt was not done after 0\.2"):
@@ -57,6 +65,7 @@ def test_programs_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(external.subprocess, "run", told)
     external.program.cache_clear()
     with pytest.raises(LlvmError, match=r"opt of LLVM 22\.1 on PATH; opt-22 is 21\.1\.0"):
-        external.program("opt")
-    assert external.identity() == "llc missing"
+        external.program("opt", "toolchain=llc")
+    assert external.identity("llc") == "llc missing"
+    assert external.identity("clang") == "clang missing"
     external.program.cache_clear()

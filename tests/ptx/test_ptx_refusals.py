@@ -13,6 +13,7 @@ from gristmill.backends.ptx.arch import ARCHS
 from gristmill.backends.steps import compile_step, source_error
 from gristmill.backends.trace import trace
 from gristmill.ir.core import Kernel
+from kernel_bodies import workgroup_bytes
 from kernel_text import kernel
 from ptx_tools import pool, ptx
 
@@ -59,16 +60,7 @@ def test_an_unknown_architecture_names_the_known_ones() -> None:
 @pytest.mark.parametrize("name", ARCHS)
 def test_workgroup_memory_beyond_what_the_architecture_has(name: str) -> None:
     def array(size: int) -> Kernel:
-        body = f"""
-        %1 = alloc {{name="a"}} : workgroup<u8,{size}>
-        %2 = local_linear_id : i32
-        %3 = load %0, %2 : u8
-        store %1, %2, %3
-        barrier
-        %4 = load %1, %2 : u8
-        store %0, %2, %4
-        return"""
-        return kernel("x: u8 buffer readwrite", body)
+        return kernel("x: u8 buffer readwrite", workgroup_bytes(size))
 
     most = ARCHS[name].shared_bytes
     ptx(array(most), name)

@@ -10,7 +10,15 @@ import pytest
 from gristmill.ir import interp
 from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import DTYPES
-from kernel_bodies import count_groups, tree_sum
+from kernel_bodies import (
+    AFTER_A_BARRIER,
+    FAULT_SITES,
+    FAULTS,
+    MANY_BARRIERS,
+    OUTSIDE,
+    atomics_of_every_kind,
+    count_groups,
+)
 from kernel_text import kernel
 from ptx_model.host import Model
 
@@ -55,18 +63,8 @@ def test_surplus_groups_of_a_folded_grid_do_nothing() -> None:
 
 
 def test_fault_bits_are_those_of_the_sites_and_begin_at_the_base() -> None:
-    body = """
-    %2 = global_id {dim=0} : i32
-    %3 = load %0, %2 : i32
-    %4 = const 5 : i32
-    %5 = lt %3, %4 : bool
-    assert %5 {site=0}
-    %6 = ge %3, %2 : bool
-    assert %6 {site=1}
-    store %1, %2, %3
-    return"""
     params = "x: i32 buffer read, y: i32 buffer write"
-    k = kernel(params, body, header='site "below five"\nsite "not below its place"')
+    k = kernel(params, FAULTS, header=FAULT_SITES)
     zeros, rising = np.zeros(64, np.int32), np.arange(64, dtype=np.int32)
     for x in (zeros, rising, rising - 1):
         agree(k, [x, np.zeros(64, np.int32)], (2, 1, 1), 1)
@@ -75,15 +73,7 @@ def test_fault_bits_are_those_of_the_sites_and_begin_at_the_base() -> None:
 
 
 def test_checks_drop_what_is_out_of_bounds_and_say_so() -> None:
-    body = """
-    %2 = global_id {dim=0} : i32
-    %3 = const 3 : i32
-    %4 = mul %2, %3 : i32
-    %5 = load %0, %4 : i32
-    store %1, %4, %5
-    %6 = atomic %1, %4, %3 {kind="add"} : i32
-    return"""
-    k = kernel("x: i32 buffer read, y: i32 buffer readwrite", body)
+    k = kernel("x: i32 buffer read, y: i32 buffer readwrite", OUTSIDE)
     model = Model(k, checks=True)
     x, y = np.arange(50, dtype=np.int32), np.zeros(40, np.int32)
     hit = {model.prepared.sites[n] for n in model.run([x, y], (1, 1, 1))}
@@ -95,18 +85,7 @@ def test_checks_drop_what_is_out_of_bounds_and_say_so() -> None:
 def test_a_block_of_1024_threads_goes_through_many_barriers(
     workgroup: str, rng: np.random.Generator
 ) -> None:
-    body = f"""
-    %2 = alloc {{name="tile"}} : workgroup<i32,1024>
-    %3 = local_linear_id : i32
-    %4 = load %0, %3 : i32
-    store %2, %3, %4
-    barrier
-    {tree_sum("i32", 512, "%3", "%2", 5)}
-    %18 = const 0 : i32
-    %19 = load %2, %18 : i32
-    store %1, %3, %19
-    return"""
-    k = kernel("x: i32 buffer read, y: i32 buffer write", body, workgroup)
+    k = kernel("x: i32 buffer read, y: i32 buffer write", MANY_BARRIERS, workgroup)
     x = rng.integers(-99, 99, 1024).astype(np.int32)
     for _ in range(5):
         agree(k, [x, np.zeros(1024, np.int32)], (1, 1, 1), int(rng.integers(1 << 32)))
@@ -114,25 +93,7 @@ def test_a_block_of_1024_threads_goes_through_many_barriers(
 
 def test_what_another_thread_wrote_to_a_buffer_is_there_after_the_barrier() -> None:
     """LLVM may not take what it loaded before for what is there."""
-    body = """
-    %2 = local_id {dim=0} : i32
-    %3 = const 0 : i32
-    %4 = load %0, %3 : i32
-    barrier
-    %5 = eq %2, %3 : bool
-    if %5 {
-      %6 = const 7 : i32
-      %7 = add %4, %6 : i32
-      store %0, %3, %7
-      yield
-    } else {
-      yield
-    }
-    barrier
-    %8 = load %0, %3 : i32
-    store %1, %2, %8
-    return"""
-    k = kernel("x: i32 buffer readwrite, y: i32 buffer write", body, "64 1 1")
+    k = kernel("x: i32 buffer readwrite, y: i32 buffer write", AFTER_A_BARRIER, "64 1 1")
     agree(k, [np.full(1, 5, np.int32), np.zeros(64, np.int32)], (1, 1, 1), 1)
 
 
@@ -140,22 +101,8 @@ def test_what_another_thread_wrote_to_a_buffer_is_there_after_the_barrier() -> N
 @pytest.mark.parametrize("dtype", ["i32", "u32", "i64", "u64", "f32", "f64"])
 def test_atomics_of_every_kind(dtype: str, where: str, rng: np.random.Generator) -> None:
     t = DTYPES[dtype]
-    kinds = ["add", "min", "max"] + ([] if t.is_float else ["and", "or", "xor"])
-    target = "%1" if where == "buffer" else "%3"
-    lines = [f'%3 = alloc {{name="cells"}} : workgroup<{t},8>', "%4 = local_id {dim=0} : i32"]
-    lines += ["%5 = load %0, %4 : " + dtype, "%6 = const 8 : i32", "%7 = lt %4, %6 : bool"]
-    first = f"%8 = load %1, %4 : {t}\nstore %3, %4, %8\n"
-    last = f"%9 = load %3, %4 : {t}\nstore %1, %4, %9\n"
-    if where == "workgroup":
-        lines.append(f"if %7 {{\n{first}yield\n}} else {{\nyield\n}}\nbarrier")
-    for n, kind in enumerate(kinds):
-        lines.append(f"%{10 + 2 * n} = const {n} : i32")
-        update = f'atomic {target}, %{10 + 2 * n}, %5 {{kind="{kind}"}} : {t}'
-        lines.append(f"%{11 + 2 * n} = {update}")
-    if where == "workgroup":
-        lines.append(f"barrier\nif %7 {{\n{last}yield\n}} else {{\nyield\n}}")
-    params = f"x: {t} buffer read, y: {t} buffer readwrite, z: {t} buffer read"
-    k = kernel(params, "\n".join([*lines, "return"]), "64 1 1")
+    params, body = atomics_of_every_kind(t, where)
+    k = kernel(params, body, "64 1 1")
     x = rng.integers(0 if t.name[0] == "u" else -50, 50, 64).astype(t.storage)
     y = rng.integers(0, 50, 8).astype(t.storage)
     agree(k, [x, y, x], (1, 1, 1), int(rng.integers(1 << 32)))

@@ -6,6 +6,7 @@ from typing import Any
 
 from ....ir.targets import Capabilities, Limits
 from ...memory import GRANULE
+from ..gpu_features import OF_ALL
 from .api import Api, release
 from .context import attribute
 from .rules import newest_isa, targets
@@ -14,34 +15,7 @@ OLDEST = (7, 5)
 # By compute capability what it and every later one has; the rest of `ir.targets.FEATURES` is not
 # for CUDA. What a GPU has beyond (copies behind a kernel's back, shapes of products of fragments)
 # PTX for an architecture uses as it likes, no artifact asks for it by name.
-_OF_ALL = (
-    "f16",
-    "f64",
-    "i8",
-    "i16",
-    "i64",
-    "storage8",
-    "storage16",
-    "atomic_i64",
-    "atomic_shared_i64",
-    "atomic_f32_add",
-    "atomic_shared_f32_add",
-    "atomic_f64_add",
-    "atomic_f32_minmax",
-    "subgroup_basic",
-    "subgroup_vote",
-    "subgroup_arithmetic",
-    "subgroup_ballot",
-    "subgroup_shuffle",
-    "subgroup_shuffle_relative",
-    "subgroup_size_control",
-    "dot4",
-    "memory_model",
-    "float_controls_rte",
-    "float_controls_denorm",
-    "float_controls_signed_zero_inf_nan",
-    "nv_roles",
-)
+_OF_ALL = (*OF_ALL, "dot4", "nv_roles")
 _SINCE: dict[tuple[int, int], tuple[str, ...]] = {
     OLDEST: _OF_ALL,
     (8, 0): ("bf16",),

@@ -7,41 +7,16 @@ import ctypes
 from ....ir.targets import Capabilities, Limits
 from ...errors import NoDevice
 from ...memory import GRANULE
+from ..gpu_features import OF_ALL
 from . import agents
 from .agents import Agent, Pool, ask
 from .api import Api
 from .code import MOST_GROUPS, MOST_ITEMS
 from .rules import generic_of, targets
 
-# What code for every processor of ours has; atomics that a processor lacks are loops over those
-# that it has. No `grid_barrier`: nothing here holds all workgroups of a launch on the device.
-_OF_ALL = (
-    "f16",
-    "f64",
-    "i8",
-    "i16",
-    "i64",
-    "storage8",
-    "storage16",
-    "atomic_i64",
-    "atomic_shared_i64",
-    "atomic_f32_add",
-    "atomic_shared_f32_add",
-    "atomic_f64_add",
-    "atomic_f32_minmax",
-    "subgroup_basic",
-    "subgroup_vote",
-    "subgroup_arithmetic",
-    "subgroup_ballot",
-    "subgroup_shuffle",
-    "subgroup_shuffle_relative",
-    "subgroup_size_control",
-    "memory_model",
-    "float_controls_rte",
-    "float_controls_rte16",
-    "float_controls_denorm",
-    "float_controls_signed_zero_inf_nan",
-)
+# What code for every processor of ours has. No `grid_barrier`: nothing here holds all workgroups of
+# a launch on the device.
+_OF_ALL = (*OF_ALL, "float_controls_rte16")
 _NO_DOT4 = ("gfx900", "gfx902", "gfx904", "gfx909", "gfx90c", "gfx1010", "gfx1013")
 _BUFFERS = 1024  # 16 bytes of parameters each
 _IS_APU = 1
