@@ -8,7 +8,8 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from gristmill.backends.compile import Options, compile_kernel
+from gristmill.backends.compile import CompileError, Options, compile_kernel
+from gristmill.backends.steps import compile_step
 from gristmill.backends.trace import TraceError, trace
 from gristmill.ir.lang import Diagnostic
 from gristmill.ir.parse import ParseError
@@ -50,6 +51,29 @@ def _traced(text: str) -> tuple[str, str]:
         if print_kernel(kernel) != text:
             return "finding", "printing what was read gives another text"
     except Exception as error:  # as above
+        return "finding", "".join(traceback.format_exception(error))[-3000:]
+    return "ok", ""
+
+
+def judge_compiled(
+    sources: Mapping[str, bytes],
+    module: str,
+    kernel: str,
+    constexprs: Mapping[str, Any],
+    target: str,
+    checks: bool,
+) -> tuple[str, str]:
+    """Trace a kernel and compile it: ("ok" | "refused" | "finding" | what `judge_source` says)."""
+    verdict, why = judge_source(sources, module, kernel, constexprs)
+    if verdict != "ok":
+        return verdict, why
+    text = trace(sources, module, kernel, "fuzz", constexprs)[0].decode()
+    try:
+        compile_step(text, target, {"checks": checks}, "key")
+    except CompileError as error:
+        odd = re.search("LLVM refuses|spirv-val|assertion|malformed", error.message)
+        return ("finding" if odd else "refused"), error.message
+    except BaseException as error:  # as above
         return "finding", "".join(traceback.format_exception(error))[-3000:]
     return "ok", ""
 

@@ -132,8 +132,8 @@ def hunt(rng: np.random.Generator, folder: Path, count: int) -> None:
     assert max(map(len, told)) < 2000
 
 
-def test_damaged_bundles_are_refused_by_type(rng: np.random.Generator, tmp_path: Path) -> None:
-    hunt(rng, tmp_path, 250)
+def test_damaged_bundles_are_refused_by_type(tmp_path: Path) -> None:
+    hunt(np.random.default_rng(4), tmp_path, 250)
 
 
 @pytest.mark.slow
@@ -141,7 +141,8 @@ def test_many_damaged_bundles_are_refused_by_type(rng: np.random.Generator, tmp_
     hunt(rng, tmp_path, 20_000)
 
 
-def test_damaged_manifests_are_refused_by_type(rng: np.random.Generator) -> None:
+def test_damaged_manifests_are_refused_by_type() -> None:
+    rng = np.random.default_rng(5)
     entries, _ = bundle()
     told: list[str] = []
     for _ in range(1500):
@@ -176,7 +177,8 @@ def test_monstrous_json_is_refused_by_type(text: str, tmp_path: Path) -> None:
         Manifest.from_json(text.encode("utf-8", "surrogatepass"))
 
 
-def test_random_messagepack_is_a_value_or_a_typed_error(rng: np.random.Generator) -> None:
+def test_random_messagepack_is_a_value_or_a_typed_error() -> None:
+    rng = np.random.default_rng(6)
     for _ in range(5000):
         data = bytearray(rng.integers(0, 256, int(rng.integers(1, 40)), np.uint8).tobytes())
         data[0] = int(rng.choice([0x81, 0x92, 0xDC, 0xDE, 0xDF, 0xA5, 0xC4, data[0]]))
