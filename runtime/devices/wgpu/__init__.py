@@ -48,16 +48,13 @@ def find_devices() -> list[tuple[str, str]]:
 
 def _choose(found: list[Adapter], spec: str, selector: str) -> int:
     """The index of the adapter that a selector means."""
-    from .adapters import KINDS, PREFERENCE
+    from .adapters import PREFERENCE
 
     if not found:
         raise NoDevice("wgpu finds no adapter", where=spec, do=_MISSING)
     if not selector:
         return min(range(len(found)), key=lambda n: PREFERENCE.index(found[n].kind))
-    if (kind := selector.casefold()) in KINDS.values():
-        index = next((n for n, adapter in enumerate(found) if adapter.kind == kind), None)
-    else:
-        index = chosen(selector, [adapter.label for adapter in found])
+    index = chosen(selector, [adapter.label for adapter in found])  # kind and backend among them
     if index is not None:
         return index
     all_ = ", ".join(f"{n}: {adapter.label}" for n, adapter in enumerate(found))
