@@ -52,6 +52,9 @@ def _uses(kernel: Kernel) -> dict[int, tuple[int, int]]:
     return found
 
 
+MAX_BRACES = 127  # within one another: "Limits" in the specification of WGSL
+
+
 class Writer:
     """Writes the body of one kernel."""
 
@@ -90,6 +93,8 @@ class Writer:
         """Lines within braces."""
         self.line(head)
         self._indent += 1
+        if self._indent > MAX_BRACES:
+            raise self.fail(f"statements nest deeper than WGSL's {MAX_BRACES} levels of braces")
         yield
         self._indent -= 1
         self.line(tail)

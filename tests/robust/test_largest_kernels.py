@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from gristmill.backends.compile import CompileLimitError, Options
+from gristmill.backends.compile import CompileError, CompileLimitError, Options
 from gristmill.backends.pool import Pool
 from gristmill.ir import interp
 from gristmill.ir.limits import MAX_DEPTH, MAX_PARAMS
@@ -38,6 +38,11 @@ def test_large_kernels_compile_within_seconds(target: str, pool: Pool) -> None:
     for name, text in KERNELS.items():
         seconds = pool.run("robust.judge:seconds_to_compile", text, target, subject=(name, target))
         assert seconds < SECONDS, name
+
+
+def test_wgsl_takes_no_more_braces_than_its_specification_says(pool: Pool) -> None:
+    with pytest.raises(CompileError, match="nest deeper than WGSL's 127 levels"):
+        pool.run(COMPILE, nested_ifs(130), "wgsl-webgpu", Options())
 
 
 @pytest.mark.slow
