@@ -106,4 +106,5 @@ def test_random_programs_in_chromium(require: Callable[..., None]) -> None:
     (tally,) = session(["python:fuzz_models.chromium"], choice, told.append)
     assert not tally.missing
     assert not tally.findings, "\n".join(told)
-    assert tally.programs == 40
+    assert set(tally.refused) <= {"reads of private zeros at known places"}
+    assert tally.programs > 30
