@@ -134,9 +134,11 @@ class Function:
 
         flags: fast-math flags, each with a space behind it.
         """
-        types = ", ".join(t for t, _ in args)
-        self.declarations[intrinsic] = f"declare {result} @{intrinsic}({types})"
-        text = f"call {flags}{result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})"
+        if intrinsic not in self.declarations:
+            types = ", ".join([t for t, _ in args])
+            self.declarations[intrinsic] = f"declare {result} @{intrinsic}({types})"
+        given = ", ".join([f"{t} {v}" for t, v in args])
+        text = f"call {flags}{result} @{intrinsic}({given})"
         if result == "void":
             self.do(text)
             return ""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from ...ir.core import Kernel, Op, Value
 from ...ir.dtypes import i32, u32
@@ -94,7 +93,5 @@ class Lowering(SimtLowering):
 
         return address(self, memory, index, memory.type.element.bytes * count, certain)
 
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        with self.addresses.scope():
-            yield
+    def scope(self) -> AbstractContextManager[None]:
+        return self.addresses.scope()

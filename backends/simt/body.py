@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.core import Op, Region
 from ...ir.dtypes import DType
 from ...ir.ops import ROWS, Effect
@@ -36,35 +38,34 @@ def emit_op(x: Lowering, op: Op) -> None:
         x.values[value.id] = [constant(bits, value.type)]
     elif name in x.own and x.special(op):
         pass
-    elif name in ELEMENTWISE:
-        emit_elementwise(x, op)
-    elif name in REARRANGE:
-        x.set(op.results[0], rearrange(op, [x.parts(v) for v in op.operands]))
-    elif op.regions:
-        control.emit_control(x, op)
+    elif (emit := _EMIT.get(name)) is not None:
+        emit(x, op)
     else:
-        _other(x, op)
+        raise x.fail(op, f"op {name} has no code here: legalize should have expanded it")
 
 
-def _other(x: Lowering, op: Op) -> None:
-    match ROWS[op.name].effect:
-        case Effect.READ:
-            memory.emit_load(x, op)
-        case Effect.WRITE:
-            memory.emit_store(x, op)
-        case Effect.ALLOC:
-            memory.emit_alloc(x, op)
-        case Effect.ATOMIC:
-            atomics.emit_atomic(x, op)
-        case Effect.FAULT:
-            atomics.emit_assert(x, op)
-        case Effect.SYNC:
-            atomics.emit_sync(x, op)
-        case Effect.ID:
-            emit_id(x, op)
-        case Effect.CONVERGENT:
-            subgroup.emit_subgroup(x, op)
-        case Effect.DEBUG:
-            pass
-        case _:
-            raise x.fail(op, f"op {op.name} has no code here: legalize should have expanded it")
+def _rearrange(x: Lowering, op: Op) -> None:
+    x.set(op.results[0], rearrange(op, [x.parts(v) for v in op.operands]))
+
+
+def _nothing(x: Lowering, op: Op) -> None:
+    """Debug ops do nothing on a device."""
+
+
+_BY_EFFECT: dict[Effect, Callable[[Lowering, Op], None]] = {
+    Effect.READ: memory.emit_load,
+    Effect.WRITE: memory.emit_store,
+    Effect.ALLOC: memory.emit_alloc,
+    Effect.ATOMIC: atomics.emit_atomic,
+    Effect.FAULT: atomics.emit_assert,
+    Effect.SYNC: atomics.emit_sync,
+    Effect.ID: emit_id,
+    Effect.CONVERGENT: subgroup.emit_subgroup,
+    Effect.DEBUG: _nothing,
+}
+_EMIT: dict[str, Callable[[Lowering, Op], None]] = {
+    **{name: _BY_EFFECT[row.effect] for name, row in ROWS.items() if row.effect in _BY_EFFECT},
+    **dict.fromkeys(control.OWNERS, control.emit_control),
+    **dict.fromkeys(REARRANGE, _rearrange),
+    **dict.fromkeys(ELEMENTWISE, emit_elementwise),
+}

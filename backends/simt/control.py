@@ -47,7 +47,7 @@ def _merged(x: Lowering, type_: str, join: Join, column: Sequence[str]) -> str:
 
 def emit_control(x: Lowering, op: Op) -> None:
     """Emit an op that owns regions."""
-    {"if": _if, "switch": _switch, "for": _for, "while": _while}[op.name](x, op)
+    _EMIT[op.name](x, op)
 
 
 def emit_terminator(x: Lowering, op: Op) -> None:
@@ -203,3 +203,7 @@ def _while(x: Lowering, op: Op) -> None:
     if _close(x, op, latch, region.args, phis):
         f.branch(head)
     enter(x, out, op.results)
+
+
+_EMIT = {"if": _if, "switch": _switch, "for": _for, "while": _while}
+OWNERS = tuple(_EMIT)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from ...ir.core import Kernel, Loc, Op, Value, const_value, walk
@@ -170,10 +170,9 @@ class Lowering(ABC):
         """Metadata of an atomic update: text behind the instruction."""
         return ""
 
-    @contextmanager
-    def scope(self) -> Iterator[None]:
+    def scope(self) -> AbstractContextManager[None]:
         """Around the ops of a region: what is at hand within it is not behind it."""
-        yield
+        return nullcontext()
 
     # What all parts use.
 
