@@ -20,19 +20,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from need import driver_file, tool
+from need import tool
 
 BARE = ("--headless=new", "--no-sandbox", "--no-first-run", "--disable-dev-shm-usage")
 BARE += ("--disable-background-networking", "--disable-component-update", "--disable-extensions")
 WEBGPU = ("--enable-unsafe-webgpu", "--ignore-gpu-blocklist")
 SWIFTSHADER = (*WEBGPU, "--use-webgpu-adapter=swiftshader")
-# Whatever Vulkan's loader gives: with VK_DRIVER_FILES of lavapipe, that.
-NATIVE = (*WEBGPU, "--enable-features=Vulkan", "--use-vulkan=native", "--disable-vulkan-surface")
 MESSAGE_BYTES = 100 << 20
 # The pipe's ends have fixed numbers in the browser: 3 to read from, 4 to write to.
 _EXEC = "import os, sys; r, w = int(sys.argv[1]), int(sys.argv[2]); a = os.dup(r); b = os.dup(w); "
@@ -52,21 +50,10 @@ class PageError(BrowserError):
         self.text = text
 
 
-def lavapipe() -> dict[str, str]:
-    """The environment in which Vulkan's loader finds lavapipe alone."""
-    file = str(driver_file("lavapipe"))
-    return {"VK_DRIVER_FILES": file, "VK_ICD_FILENAMES": file}
-
-
 class Chromium:
     """One browser process with a profile of its own, killed with all that it started."""
 
-    def __init__(
-        self,
-        flags: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-    ) -> None:
+    def __init__(self, flags: Sequence[str] = (), timeout: float = 180.0) -> None:
         self.timeout = timeout
         self.folder = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
         self.errors = Path(self.folder.name, "stderr")
@@ -79,10 +66,14 @@ class Chromium:
         self._next = 0
         self._answers: dict[int, Any] = {}
         self.events: list[dict[str, Any]] = []  # those that nobody has taken yet
-        self._start(command, {**os.environ, **(environment or {})})
-        self.version = self.call("Browser.getVersion")["product"]
+        self._start(command)
+        try:
+            self.version = self.call("Browser.getVersion")["product"]
+        except BrowserError:
+            self.close()
+            raise
 
-    def _start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def _start(self, command: Sequence[str]) -> None:
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
         ends = (to_browser, from_browser)
@@ -94,7 +85,6 @@ class Chromium:
                 stdout=errors,
                 stderr=errors,
                 pass_fds=ends,
-                env=environment,
                 start_new_session=True,
             )
         for end in ends:
