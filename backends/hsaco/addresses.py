@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...ir.core import Kernel, Op, Value, const_value, walk
+from ...ir.core import Kernel, Value, const_value, walk
 from ...ir.dtypes import MemType, Space, i32
 from ..llvm.types import memory_type
 from ..simt.memory import plain_address
@@ -21,24 +21,25 @@ _ACCESSES = frozenset(("load", "store", "atomic", "compare_exchange"))
 
 def sums(kernel: Kernel) -> dict[int, Value]:
     """By the numbers of the sums that are not computed: the other summand."""
-    constants, found, used = {}, {}, set()
+    small: set[int] = set()
+    found: dict[int, Value] = {}
+    used: set[int] = set()
     for op in walk(kernel.body):
-        if op.name == "const" and op.result.type == i32:
-            constants[op.result.id] = const_value(op)
-        elif op.name == "add" and op.result.type == i32:
-            a, b = op.operands
-            if 0 <= constants.get(b.id, -1) < _MOST:
-                found[op.result.id] = a
-        used.update(v.id for n, v in enumerate(op.operands) if not _indexes_lds(op, n))
+        operands = op.operands
+        if op.name == "const":
+            if op.results[0].type == i32 and 0 <= int(const_value(op)) < _MOST:
+                small.add(op.results[0].id)
+            continue
+        if op.name == "add" and operands[1].id in small:
+            found[op.results[0].id] = operands[0]
+        elif op.name in _ACCESSES and _in_lds(operands[0]):
+            operands = operands[2:]
+        used.update([v.id for v in operands])
     return {number: v for number, v in found.items() if number not in used}
 
 
-def _indexes_lds(op: Op, n: int) -> bool:
-    """Whether the operand is an index of a workgroup array."""
-    if n != 1 or op.name not in _ACCESSES:
-        return False
-    memory = op.operands[0].type
-    return isinstance(memory, MemType) and memory.space is Space.WORKGROUP
+def _in_lds(memory: Value) -> bool:
+    return isinstance(memory.type, MemType) and memory.type.space is Space.WORKGROUP
 
 
 def address(

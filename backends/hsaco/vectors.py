@@ -87,19 +87,21 @@ class Vectors:
 def whole_types(kernel: Kernel) -> set[Type]:
     """Types of the vectors that joins have whole: those of the sums of matrix instructions, and
     those of which nothing else takes what comes out of a join than stores, words and joins."""
-    joined, others, sums = set(), set(), set()
+    joined: dict[int, Type] = {}
+    sums = set()
     for op in walk(kernel.body):
         if op.regions:
-            joined.update(v for v in op.results if isinstance(v.type, VectorType))
-            joined.update(v for r in op.regions for v in r.args if isinstance(v.type, VectorType))
+            values = [*op.results, *[v for r in op.regions for v in r.args]]
+            joined.update({v.id: v.type for v in values if isinstance(v.type, VectorType)})
         elif op.name == "amd_mma":
             sums.add(op.result.type)
-    if not joined:
-        return sums
-    for op in walk(kernel.body):
-        if not op.regions and op.name not in _WHOLE and not _reshapes(op):
-            others.update(v.type for v in op.operands if v in joined)
-    return sums | {v.type for v in joined if _fills_words(v.type)} - others
+    found = {t for t in joined.values() if _fills_words(t)} - sums
+    if found:
+        for op in walk(kernel.body):
+            if op.regions or op.name in _WHOLE or _reshapes(op):
+                continue
+            found.difference_update([v.type for v in op.operands if v.id in joined])
+    return sums | found
 
 
 def _fills_words(t: Type) -> bool:

@@ -20,16 +20,17 @@ def apart(b: Builder, words: Value, t: DType) -> list[Value]:
     even = b.emit("shl", words, k(8))
     if t.name == "f8e5m2":  # the upper half of an f16
         return [b.emit("and", w, k(0xFF00FF00)) for w in (even, words)]
-    return [_e4m3(b, w) for w in (even, words)]
+    sizes = b.emit("shl", words, k(7)), b.emit("shr", words, k(1))
+    return [_e4m3(b, size, w) for size, w in zip(sizes, (even, words), strict=True)]
 
 
-def _e4m3(b: Builder, words: Value) -> Value:
-    """The f8e4m3 in the upper bytes of half words."""
-    moved = b.emit("shr", words, b.const(1, words.type))
-    size = b.emit("and", moved, b.const(0x3F803F80, words.type))
-    sign = b.emit("and", words, b.const(0x80008000, words.type))
-    pairs = VectorType(f16, 2 * lanes_of(words.type))
+def _e4m3(b: Builder, sizes: Value, signs: Value) -> Value:
+    """From words that have the sizes in the places of an f16's fields, and those that have the
+    signs, among other bits."""
+    size = b.emit("and", sizes, b.const(0x3F803F80, sizes.type))
+    sign = b.emit("and", signs, b.const(0x80008000, signs.type))
+    pairs = VectorType(f16, 2 * lanes_of(signs.type))
     value = b.emit("bitcast", b.emit("or", size, sign), type=pairs)
     beyond = b.emit("mul", value, b.const(_BEYOND, pairs))  # infinite where it is a NaN
     scaled = b.emit("mul", value, b.const(_SCALE, pairs))
-    return b.emit("bitcast", b.emit("fma", beyond, b.const(0.0, pairs), scaled), type=words.type)
+    return b.emit("bitcast", b.emit("fma", beyond, b.const(0.0, pairs), scaled), type=signs.type)

@@ -13,9 +13,9 @@ from hsaco_tools import compiled, shipped
 from kernel_text import kernel
 
 # Ops of the longest kernels after their passes: LLVM takes about 50 ms for a thousand.
-SHORT = 900
-MATMUL = {"gfx1100": 1250, "gfx1201": 1000, "gfx942": 750}
-BYTES = {"gfx1100": 1700, "gfx1201": 1000, "gfx942": 1150}  # of 8-bit floats
+SHORT = 650
+MATMUL = {"gfx1100": 950, "gfx1201": 760, "gfx942": 560}
+BYTES = {"gfx1100": 880, "gfx1201": 680, "gfx942": 860}  # of 8-bit floats
 
 
 def long(count: int, first: str = "") -> Kernel:
