@@ -1,4 +1,4 @@
-"""What damaged kernels are made with: `{0}` stands for what is replaced, `{1}` for something else."""
+"""What damaged kernels are made with: `{0}` is what is replaced, `{1}` something else."""
 
 from __future__ import annotations
 
