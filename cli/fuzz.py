@@ -40,6 +40,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
         seconds,
         first=arguments.program or 0,
         timeout=arguments.timeout,
+        shrink_seconds=arguments.shrink,
         jobs=arguments.jobs or len(os.sched_getaffinity(0)),
         out=Path(arguments.out),
     )

@@ -80,6 +80,9 @@ def parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--seed", type=_natural, help="repeat the programs of an earlier run")
     fuzz.add_argument("--json", action="store_true", help="the results as JSON")
     fuzz.add_argument("--out", default="fuzz-findings", metavar="DIR", help="for what fails")
+    fuzz.add_argument(
+        "--shrink", type=_seconds, default=60.0, help="seconds to make a finding small"
+    )
     fuzz.add_argument("--jobs", type=_natural, help="devices at work at once")
     fuzz.add_argument("--timeout", type=_seconds, default=120.0, help="seconds for one program")
 

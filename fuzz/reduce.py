@@ -1,7 +1,7 @@
 """Smaller variants of a program: each a candidate that may show the same failure.
 
 A variant need not be valid: whoever asks verifies it, runs it on the oracle and drops it where
-either complains. Variants are given greatest change first.
+either complains.
 """
 
 from __future__ import annotations
@@ -19,18 +19,6 @@ from ..ir.text import parse_kernel, print_kernel
 from .program import Argument, Program
 
 _PURE = (Effect.PURE, Effect.ID, Effect.READ, Effect.CONVERGENT, Effect.ALLOC)
-
-
-def variants(program: Program) -> Iterator[Program]:
-    """All kinds, one after the other."""
-    yield from launches(program)
-    yield from without_ops(program)
-    yield from opened(program)
-    yield from forwarded(program)
-    yield from constants(program)
-    yield from parameters(program)
-    yield from types(program)
-    yield from simpler_inputs(program)
 
 
 def launches(program: Program) -> Iterator[Program]:
@@ -57,15 +45,14 @@ def _with(three: tuple[int, int, int], dim: int, part: int) -> tuple[int, int, i
 # ops
 
 
-def without_ops(program: Program) -> Iterator[Program]:
-    """Runs of ops taken out; what used a result gets zero."""
-    ops = [op for op in walk(program.kernel.body) if _removable(op)]
-    size = len(ops)
-    while size:
-        for first in range(0, len(ops), size):
-            gone = {id(op) for op in ops[first : first + size]}
-            yield _rebuilt(program, gone)
-        size //= 2
+def removable(program: Program) -> list[Op]:
+    """The ops that may be taken out, in order."""
+    return [op for op in walk(program.kernel.body) if _removable(op)]
+
+
+def without_ops(program: Program, first: int, size: int) -> Program:
+    """The program without some of its removable ops; what used a result of theirs gets zero."""
+    return _rebuilt(program, {id(op) for op in removable(program)[first : first + size]})
 
 
 def _removable(op: Op) -> bool:
@@ -314,3 +301,6 @@ def _with_input(program: Program, n: int, value: Argument) -> Program:
     inputs = list(program.inputs)
     inputs[n] = value
     return replace(program, inputs=tuple(inputs))
+
+
+SIMPLER = (opened, forwarded, constants, parameters, types, simpler_inputs)

@@ -19,7 +19,7 @@ from gristmill.fuzz.session import Choice, session
 
 SECONDS = float(os.environ.get("GRISTMILL_FUZZ_SECONDS", "23"))
 # How many of the long run, by target.
-MODELS = ("aarch64", "ptx", "gfx1100", "gfx1201", "gfx942")
+MODELS = ("chromium", "aarch64", "ptx", "gfx1100", "gfx1201", "gfx942")
 LONG = {name: 2_000 if name in MODELS else 10_000 for name in SPECS}
 OUT = Path(__file__).parents[2] / "fuzz-findings"
 
