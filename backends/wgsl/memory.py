@@ -77,9 +77,10 @@ class Memories:
         lanes = 1
         if not use.atomics and not param.may_alias:
             lanes = min(use.store_lanes, default=max(use.load_lanes, default=1))
-            if "component_stores" in w.native and lanes < max(use.load_lanes | use.store_lanes):
+            widest = max(use.load_lanes | use.store_lanes, default=1)
+            if "component_stores" in w.native and lanes < widest:
                 w.requires.add("component_stores")
-                lanes = max(use.load_lanes | use.store_lanes)
+                lanes = widest
         item, bits = self.shape(value, lanes, memory.element)
         name = f"{w.stem(param.name, 'buffer')}_{number}"
         # As the manifest has it, which a layout of bindings is made from.

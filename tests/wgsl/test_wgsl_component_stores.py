@@ -40,6 +40,8 @@ def test_a_buffer_of_items_is_declared_where_components_may_be_stored() -> None:
         emitted = emit(made("f32"), arch, Options())
         assert f"> y_1: {item};" in emitted.blob.decode()
         assert emitted.requires == requires
+    unused = kernel("x: f32 buffer read, y: f32 buffer write", "\n  return")
+    assert emit(unused, "webgpu:component_stores", Options()).requires == ()
     alone = kernel(
         "x: f32 buffer read, y: f32 buffer write",
         "\n  %2 = local_id {dim=0} : i32\n  %3 = load %0, %2 : f32\n  store %1, %2, %3\n  return",
