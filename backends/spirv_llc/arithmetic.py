@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.dtypes import DType, f32, i32, u32, u64
+from ...ir.dtypes import DType, f32, i32, i64, u32, u64
 from ..llvm.arithmetic import Arithmetic
 from ..llvm.convert import Converter
 from ..llvm.text import Function
@@ -117,12 +117,19 @@ class VulkanArithmetic(Arithmetic):
         if name == "mul_high":
             return self._mul_high(t, *args)
         if name in ("min", "max"):  # SwiftShader errs in GLSL's own
-            word = "slt" if t.dtype.is_signed else "ult"
-            less = self.f.value(f"icmp {word} {t.text} {args[0]}, {args[1]}")
+            less = self._compare("lt", t, args)
             pair = args if name == "min" else (args[1], args[0])
             chosen = f"select i1 {less}, {t.text} {pair[0]}, {t.text} {pair[1]}"
             return self.f.value(chosen)
         return super()._int(name, t, args, types, divisor)
+
+    def _compare(self, name: str, t: Ty, args: Sequence[str]) -> str:
+        """Orderings of i64 are those of u64 with the top bit flipped: Mesa's compiler (22.3) takes
+        an ordering of a widened i32 with a constant for known, whatever it is."""
+        if t.dtype != i64 or name in ("eq", "ne"):
+            return super()._compare(name, t, args)
+        flipped = [self.f.value(f"xor i64 {v}, {t.const(i64.min)}") for v in args]
+        return super()._compare(name, Ty(u64), flipped)
 
     def _mul_high(self, t: Ty, a: str, b: str) -> str:
         """The upper word of a product of two, by halves: not every device has 64-bit integers."""

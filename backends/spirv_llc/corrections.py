@@ -23,6 +23,8 @@ _ENTRY_POINT, _EXECUTION_MODE, _CAPABILITY, _CALL = 15, 16, 17, 57
 _LINKAGE, _LINKAGE_ATTRIBUTES = 5, 41
 _BARRIER = Semantics.ACQUIRE_RELEASE | Semantics.UNIFORM_MEMORY | Semantics.WORKGROUP_MEMORY
 _DROPPED = (_SOURCE, _NAME, _MEMBER_NAME)
+_FROM_SIGNED = (S.CONVERT_S_TO_F, S.S_CONVERT)
+_TO_SIGNED = (S.CONVERT_F_TO_S, S.S_CONVERT)
 _FUSED = (S.F_ADD, S.F_SUB, S.F_MUL)
 # Width -> capability for arithmetic, and for storage alone.
 _NARROW = {
@@ -56,6 +58,7 @@ class _Corrections:
         self.extra: list[Instruction] = []  # types and constants
         self.decorations: list[Instruction] = []
         self.constants: dict[int, int] = {}
+        self.signed_types: dict[int, int] = {}
         self.rounds = False  # to f16
 
     @property
@@ -71,6 +74,7 @@ class _Corrections:
         self.replace_calls(names)
         self.code = [i for i in self.code if i.op not in _DROPPED and not _is_linkage(i)]
         self.halves()
+        self.signed_numbers()
         self.barriers()
         self.merges()
         self.plain_accesses()
@@ -135,6 +139,34 @@ class _Corrections:
             words = [mode.words[0], Mode.ROUNDING_MODE_RTE, 16]
             self.code.insert(at + 1, Instruction(_EXECUTION_MODE, words))
             self.rounds = True
+
+    def signed_numbers(self) -> None:
+        """Conversions of signed integers have signed types: SPIRV-Tools' optimizer, which some
+        drivers run, goes by the type when it folds one of a constant."""
+        widths = {i.words[0]: i.words[1] for i in self.code if i.op == S.TYPE_INT}
+        # What is no type stands elsewhere, or is no number of one.
+        typed = [i.words for i in self.code if i.op >= S.CONSTANT_TRUE and len(i.words) > 1]
+        types = {words[1]: words[0] for words in typed if words[0] in widths}
+        kept: list[Instruction] = []
+        for i in self.code:
+            if i.op in _FROM_SIGNED and widths[types[i.words[2]]] >= 32:
+                made = self.binary.id()
+                bitcast = [self.signed(widths[types[i.words[2]]]), made, i.words[2]]
+                kept.append(Instruction(S.BITCAST, bitcast))
+                i.words[2] = made
+            kept.append(i)
+            if i.op in _TO_SIGNED and widths[i.words[0]] >= 32:
+                (kind, result), made = i.words[:2], self.binary.id()
+                i.words[:2] = [self.signed(widths[kind]), made]
+                kept.append(Instruction(S.BITCAST, [kind, result, made]))
+        self.code = kept
+
+    def signed(self, bits: int) -> int:
+        """The signed integer type of a width."""
+        if bits not in self.signed_types:
+            self.signed_types[bits] = self.binary.id()
+            self.extra.append(Instruction(S.TYPE_INT, [self.signed_types[bits], bits, 1]))
+        return self.signed_types[bits]
 
     def barriers(self) -> None:
         for i in self.code:

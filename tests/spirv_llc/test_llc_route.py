@@ -101,6 +101,16 @@ def test_hints_of_loops_are_none_whatever_llvm_writes(traced: Kernel) -> None:
     assert merge.words[2:] == [0]
 
 
+@pytest.mark.parametrize("name", ["main", "exp", "kernel", "_", "printf", "größe", "x" * 300])
+def test_a_kernel_may_bear_any_name(traced: Kernel, name: str) -> None:
+    module = binary.parse(route.emit(replace(traced, name=name), "vulkan1.1", Options()).blob)
+    assert interface.read(module).entry == name
+    plain = binary.parse(route.emit(traced, "vulkan1.1", Options()).blob)
+    for m in (module, plain):
+        m.instructions = [i for i in m.instructions if i.op != 15]  # the entry point
+    assert module.bytes() == plain.bytes()
+
+
 def test_equal_kernels_give_equal_bytes(traced: Kernel) -> None:
     first, second = (route.emit(traced, "vulkan1.1", Options()).blob for _ in range(2))
     assert first == second

@@ -41,12 +41,14 @@ def build(out: Path, store: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the artifacts are; made once, also where tests run in several processes."""
-    shared = tmp_path_factory.getbasetemp().parent
-    out = shared / "shipped-kernels-by-llc"
-    with open(shared / "shipped-kernels-by-llc.lock", "w") as lock:
+    own = tmp_path_factory.getbasetemp()
+    # Beside the folders of the processes of this run; without such, what is beside is of others.
+    folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    out = folder / "shipped-kernels-by-llc"
+    with open(folder / "shipped-kernels-by-llc.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (out / "bundle.json").exists():
-            done = build(out, shared / "store-of-shipped-kernels")
+            done = build(out, own.parent / "store-of-shipped-kernels")
             assert (out / "bundle.json").exists(), done.stdout[-2000:] + done.stderr[-2000:]
     return out
 
