@@ -3,7 +3,9 @@
 - Barriers order nothing: their semantics lack storage classes, which goes unnoticed by the
   validator and makes results wrong. They get those of `backends.spirv`.
 - Blocks are not decorated as such, storage of 8 and 16 bits is not declared (but arithmetic on it
-  is, which nothing here does), and products and sums may be fused.
+  is, which only the bits of an f16 need), rounding to f16 is as the device likes, and products and
+  sums may be fused.
+- Signed integers have unsigned types, which the optimizer of some drivers takes at their word.
 - The zero of an atomic's semantics has to be a plain constant, and the hints of a loop may be any
   number where they are to be zero.
 - Some atomics and memory barriers do not exist: `sync` writes calls for them.
