@@ -18,7 +18,7 @@ from need import driver_file
 
 PROGRAMS = int(os.environ.get("GRISTMILL_PROGRAMS", "200"))
 STORED, SEED = 24, 5
-VALID = 0.95
+VALID = 0.9  # the rest: what LLVM does not take, and loops beyond the limit of llvmpipe
 DRIVERS = pytest.mark.parametrize("name", ["lavapipe", "swiftshader"])
 
 
