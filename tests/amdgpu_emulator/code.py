@@ -93,12 +93,6 @@ class Program:
         """See `races.seeds`."""
         return races.seeds(self.code.instructions, self.arch.generation)
 
-    def is_atomic(self, address: int) -> bool:
-        """Whether an instruction on LDS is an atomic one."""
-        mnemonic = self.code.instructions[address].mnemonic
-        plain = ("ds_load_", "ds_read", "ds_store_", "ds_write")  # not storexchg, wrxchg
-        return not mnemonic.startswith(plain)
-
     def step(self, address: int) -> tuple[registry.Step, int]:
         """(closure, address of the next instruction)."""
         found = self.code.instructions.get(address)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LOAD, STORE, ATOMIC, SEED = "load", "store", "atomic", "seed"
 _AT, _SLOT = 20, 20  # bits of a tag: instruction in words, slot; barriers signalled above them
+_MEETS = 1 << _AT - 1  # in an instruction's bits: an atomic, or a load that may meet atomics
 _MANY = (1 << _SLOT) - 1  # for a slot: several waves
 _SLOTS = np.int64(_MANY << _AT)
 _SIGNALS = _AT + _SLOT
@@ -66,18 +67,24 @@ class Races:
         m = self.m
         slot = m.active(np.arange(m.waves)[m.g][:, None])
         cells = self._cells(offset, size)
-        mine = (m.signals[slot] << _SIGNALS | slot << _AT | m.at >> 2)[:, None]
-        passed = (m.waits[slot] << _SIGNALS)[:, None]
         if kind == LOAD and m.at in self.program.seeds:
             kind = SEED
+        at = m.at >> 2 | (_MEETS if kind in (ATOMIC, SEED) else 0)
+        mine = (m.signals[slot] << _SIGNALS | slot << _AT | at)[:, None]
+        passed = (m.waits[slot] << _SIGNALS)[:, None]
         self._meet(kind, cells, mine, passed, self.wrote, "written")
-        if kind in (LOAD, SEED):
+        if kind == SEED:
+            self._note_excused(self.read, cells, mine)
+        if kind == LOAD:
             self._note_read(cells, mine)
+        if kind in (LOAD, SEED):
             return
         self._meet(kind, cells, mine, passed, self.read, "read")
+        if kind == ATOMIC:
+            self._note_excused(self.wrote, cells, mine)
+            return
         self.wrote[cells] = mine
-        if kind == STORE:
-            self._meet(kind, cells, mine, passed, self.wrote, "written")
+        self._meet(kind, cells, mine, passed, self.wrote, "written")
 
     def _cells(self, offset: Array, size: int) -> Array:
         """int64[k, cells of an access]."""
@@ -85,6 +92,13 @@ class Races:
             self.cell //= 2
             self.wrote, self.read = np.repeat(self.wrote, 2), np.repeat(self.read, 2)
         return (offset // self.cell)[:, None] + np.arange(size // self.cell)
+
+    @staticmethod
+    def _note_excused(table: Array, cells: Array, mine: Array) -> None:
+        """Of one's own plain access since the last barrier the trace stays: that excuses less."""
+        before = table[cells]
+        stays = (before >> _SIGNALS == mine >> _SIGNALS) & (before & _MEETS == 0)
+        table[cells] = np.where(stays, before, mine)
 
     def _note_read(self, cells: Array, mine: Array) -> None:
         before = self.read[cells]
@@ -101,19 +115,14 @@ class Races:
         """LdsRace where another wave stands in the table with no barrier since."""
         before = table[cells]
         bad = (before >= passed) & ((before ^ mine) & _SLOTS != 0)
+        if kind in (ATOMIC, SEED):  # they meet each other
+            bad &= before & _MEETS == 0
         if not bad.any():
             return
-        for lane, n in np.argwhere(bad):
-            at = int(before[lane, n] & (1 << _AT) - 1) << 2
-            if not self._excused(kind, at, done):
-                byte = int(cells[lane, n]) * self.cell % self.m.lds.stride
-                raise LdsRace(
-                    f"a race in LDS: {kind if kind != SEED else LOAD} of byte {byte}, which another"
-                    f" wave has {done} with no barrier since, at {self.program.where(at)}"
-                )
-
-    def _excused(self, kind: str, at: int, done: str) -> bool:
-        """Atomics meet atomics, and the loads that begin one of several instructions."""
-        if kind in (LOAD, STORE):
-            return False
-        return self.program.is_atomic(at) if done == "written" else at in self.program.seeds
+        lane, n = np.argwhere(bad)[0]
+        at = (int(before[lane, n]) & _MEETS - 1) << 2
+        byte = int(cells[lane, n]) * self.cell % self.m.lds.stride
+        raise LdsRace(
+            f"a race in LDS: {kind if kind != SEED else LOAD} of byte {byte}, which another wave"
+            f" has {done} with no barrier since, at {self.program.where(at)}"
+        )

@@ -103,6 +103,20 @@ def test_two_waves_meet_without_a_barrier(
             run(processor, rng, first, second, "")
 
 
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_an_atomic_does_not_hide_the_plain_store_before_it(
+    processor: str, rng: np.random.Generator
+) -> None:
+    """The first wave clears a counter, and all count, with no barrier between."""
+    clear = ONE_WRITES.replace("%r", "%first").replace("store volatile i32 5", "store i32 0")
+    count = '%r = atomicrmw add ptr addrspace(3) %own, i32 1 syncscope("workgroup") monotonic'
+    everywhere = count.replace("%own", "%same")
+    run(processor, rng, clear, everywhere, BARRIER)
+    for _ in range(3):
+        with pytest.raises(LdsRace, match=RACE):
+            run(processor, rng, clear, everywhere, "")
+
+
 def test_waves_that_write_a_cell_in_one_instruction_meet(rng: np.random.Generator) -> None:
     with pytest.raises(LdsRace, match="store of byte 0, which another wave has written"):
         run("gfx1100", rng, "", SAME + WRITE.format(where="%same"), "")
