@@ -83,11 +83,12 @@ def _refuse(t: Tracer, node: ast.Call, function: Entry) -> Any:
 def _bound(
     t: Tracer, node: ast.AST, function: Intrinsic, args: list[Entry], kwargs: dict[str, Entry]
 ) -> Entry:
-    try:
-        bound = function.parameters.bind(args, kwargs)
-    except TypeError as error:
-        t.fail(node, f"{function.name}{function.signature}: {error}")
-    return HANDLERS[function.name](t, node, *bound.values())
+    if kwargs or len(args) != function.parameters.count:
+        try:
+            args = list(function.parameters.bind(args, kwargs).values())
+        except TypeError as error:
+            t.fail(node, f"{function.name}{function.signature}: {error}")
+    return HANDLERS[function.name](t, node, *args)
 
 
 def _len(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]) -> Entry:

@@ -68,10 +68,12 @@ def value(t: Tracer, node: ast.AST, entry: Entry) -> Value:
 
 def typed(t: Tracer, node: ast.AST, entry: Entry, type_: Type, what: str = "") -> Value:
     """An entry as a value of `type_`; a Diagnostic where that needs a conversion written out."""
+    if type(entry) is int and type_ is i32 and -(1 << 31) <= entry < 1 << 31:  # most of them
+        return t.const(node, entry, type_)
+    if isinstance(entry, Value) and entry.type is type_:
+        return entry
     where = f" for {what}" if what else ""
     if isinstance(entry, Value):
-        if entry.type == type_:
-            return entry
         if isinstance(entry.type, MemType):
             t.fail(node, f"expected {type_}{where}, found memory {entry.type}")
         if is_weak(t, entry) and not element_of(type_).is_bool:

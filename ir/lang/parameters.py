@@ -8,13 +8,17 @@ from typing import Any
 
 
 class Parameters:
-    """Binds arguments as Python would; a signature that is bound often is taken apart once."""
+    """Binds arguments as Python would; a signature that is bound often is taken apart once.
+
+    count: of arguments by position that are all there are; -1 where some go by name alone.
+    """
 
     def __init__(self, signature: inspect.Signature) -> None:
         self.signature = signature
         parameters = signature.parameters.values()
         self._names = tuple(signature.parameters)
         self._positional = sum(p.kind is not p.KEYWORD_ONLY for p in parameters)
+        self.count = self._positional if self._positional == len(self._names) else -1
         self._by_name = {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}
         self._defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
 

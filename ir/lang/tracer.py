@@ -342,8 +342,9 @@ class Tracer:
     def live_after(self, *nodes: ast.stmt) -> frozenset[str]:
         """Variables that may be read behind any of the statements, or behind a set exit flag."""
         frame = self.frame
-        found = frozenset[str]().union(*(frame.live.after[id(node)] for node in nodes))
-        return found.union(*(e.live for e in frame.exits))
+        after, *more = [frame.live.after[id(node)] for node in nodes]
+        more += [e.live for e in frame.exits]
+        return after.union(*more) if more else after
 
     # walking
 
