@@ -136,12 +136,16 @@ def softmax_kept(x, y, cols, T, BLOCK, SUBGROUP, VEC, KEEP):
     base = group_id(0) * n
     lid = local_id(0)
     row = load_row(x, base, n, T, BLOCK, VEC, KEEP)
-    kept = registers(f32 if VEC == 1 else vec(f32, VEC), KEEP, 0)
+    if T == f32:
+        kept = row
+    else:
+        kept = registers(f32 if VEC == 1 else vec(f32, VEC), KEEP, 0)
+        for k in static_range(KEEP):
+            kept[k] = convert(row[k], f32)
     inside = registers(bool_, KEEP, False)
-    tops = convert(row[0], f32)
+    tops = kept[0]
     for k in static_range(KEEP):
         inside[k] = lid + k * BLOCK < n
-        kept[k] = convert(row[k], f32)
         tops = max(tops, kept[k])
     top = block_reduce(across(tops, greater, VEC), greater, f32, BLOCK, SUBGROUP)
     top = spread(top, f32, VEC)
