@@ -52,7 +52,12 @@ class _Sharing:
                 out.append(Op(name, operands, (value,), op.attrs, (), op.loc))
                 continue
             regions = tuple([self.region(r) for r in op.regions]) if op.regions else ()
-            if results:
+            if len(results) == 1:  # the usual case, without a call
+                (old,) = results
+                value = new[old.id] = Value(self.values, old.type, old.hint)
+                self.values += 1
+                results = (value,)
+            elif results:
                 results = tuple([self.define(v) for v in results])
             out.append(Op(name, operands, results, op.attrs, regions, op.loc))
         self.made = outside
