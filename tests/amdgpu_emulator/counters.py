@@ -177,13 +177,15 @@ class Waits:
     def _invalidates(self, i: Instruction) -> bool:
         """From gfx10 on, the waves of a workgroup may run on two compute units: a barrier that
         orders buffers, and not LDS alone, is followed by an invalidation of their caches."""
-        at = i.next
-        for _ in range(_NEAR):
+        at, left, passed = i.next, _NEAR, "signal" not in i.mnemonic
+        while left:
             follows = self.instructions.get(at)
             if follows is None or follows.mnemonic.startswith(("s_branch", "s_cbranch")):
                 break
             if follows.mnemonic in ("buffer_gl0_inv", "global_inv"):
                 return True
+            left -= passed  # what stands between a signal and its wait is no matter
+            passed = passed or follows.mnemonic == "s_barrier_wait"
             at = follows.next
         return False
 
