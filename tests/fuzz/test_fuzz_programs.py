@@ -1,6 +1,6 @@
 """Fresh random programs give on every target what the oracle gives: a fixed share of time each.
 
-GRISTMILL_FUZZ_SECONDS is that share. Nothing fails but a finding, which is stored (the message says
+GRISTMILL_FUZZ_SECONDS is that share, GRISTMILL_FUZZ_SEED repeats a run. Nothing fails but a finding, which is stored (the message says
 where, and how to repeat it) and becomes a file of `cases` once it is mended.
 """
 
@@ -26,7 +26,8 @@ OUT = Path(__file__).parents[2] / "fuzz-findings"
 
 def choice(rng: np.random.Generator) -> Choice:
     # Long waits: a busy machine must not make a finding.
-    return Choice(int(rng.integers(1 << 32)), timeout=600, shrink_seconds=60, out=OUT)
+    seed = int(os.environ.get("GRISTMILL_FUZZ_SEED") or rng.integers(1 << 32))
+    return Choice(seed, timeout=600, shrink_seconds=60, out=OUT)
 
 
 def judge(
