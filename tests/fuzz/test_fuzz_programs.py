@@ -1,7 +1,8 @@
 """Fresh random programs give on every target what the oracle gives: a fixed share of time each.
 
-GRISTMILL_FUZZ_SECONDS is that share, GRISTMILL_FUZZ_SEED repeats a run. Nothing fails but a finding, which is stored (the message says
-where, and how to repeat it) and becomes a file of `cases` once it is mended.
+GRISTMILL_FUZZ_SECONDS is that share, GRISTMILL_FUZZ_SEED repeats a run. Nothing fails but a
+finding, which is stored (the message says where, and how to repeat it) and becomes a file of
+`cases` once it is mended.
 """
 
 from __future__ import annotations
