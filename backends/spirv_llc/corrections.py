@@ -25,6 +25,7 @@ _ENTRY_POINT, _EXECUTION_MODE, _CAPABILITY, _CALL = 15, 16, 17, 57
 _LINKAGE, _LINKAGE_ATTRIBUTES = 5, 41
 _BARRIER = Semantics.ACQUIRE_RELEASE | Semantics.UNIFORM_MEMORY | Semantics.WORKGROUP_MEMORY
 _DROPPED = (_SOURCE, _NAME, _MEMBER_NAME)
+_VALUES = (1, S.EXT_INST)  # OpUndef; beside those from the constants on
 _FROM_SIGNED = (S.CONVERT_S_TO_F, S.S_CONVERT)
 _TO_SIGNED = (S.CONVERT_F_TO_S, S.S_CONVERT)
 _FUSED = (S.F_ADD, S.F_SUB, S.F_MUL)
@@ -146,9 +147,8 @@ class _Corrections:
         """Conversions of signed integers have signed types: SPIRV-Tools' optimizer, which some
         drivers run, goes by the type when it folds one of a constant."""
         widths = {i.words[0]: i.words[1] for i in self.code if i.op == S.TYPE_INT}
-        # What is no type stands elsewhere, or is no number of one.
-        typed = [i.words for i in self.code if i.op >= S.CONSTANT_TRUE and len(i.words) > 1]
-        types = {words[1]: words[0] for words in typed if words[0] in widths}
+        values = [i.words for i in self.code if i.op in _VALUES or i.op >= S.CONSTANT_TRUE]
+        types = {w[1]: w[0] for w in values if len(w) > 1 and w[0] in widths}
         kept: list[Instruction] = []
         for i in self.code:
             if i.op in _FROM_SIGNED and widths[types[i.words[2]]] >= 32:

@@ -147,13 +147,16 @@ def test_conversions_of_negative_constants(driver: Driver) -> None:
     """LLVM leaves a choice of constants to the driver's optimizer, which goes by the sign of their
     type."""
     k = from_text(
-        "x: f32 buffer read, y: f32 buffer write",
+        "x: f32 buffer write, y: f32 buffer write",
         """
         %2 = global_id {dim=0} : i32
         %3 = const -2147483648 : i32
         %4 = const 7 : i32
         %5 = const true : bool
         %6 = select %5, %3, %4 : i32
+        %8 = abs %6 : i32
+        %9 = convert %8 : f32
+        store %0, %2, %9
         %7 = convert %6 : f32
         store %1, %2, %7
         return""",
