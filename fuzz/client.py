@@ -18,6 +18,7 @@ from .outcome import Outcome
 from .targets import Traits
 
 _LENGTH = struct.Struct("<Q")
+_START = 300.0  # seconds until a target answers for the first time, on a busy machine
 _PER_PROCESS = 400  # programs: what a driver leaks with each is given back
 
 
@@ -62,7 +63,7 @@ class Client:
             env=self.environment,
         )
         try:
-            found = self._receive(time.monotonic() + self.timeout)
+            found = self._receive(time.monotonic() + max(self.timeout, _START))
         except (_Ended, TimeoutError) as error:
             outcome = self._stopped(error)
             raise TargetError(f"{self.spec}: {outcome}") from error

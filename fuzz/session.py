@@ -153,7 +153,8 @@ def _found(
     """Make a finding small, store it and say how to repeat it."""
     device = client.spec
     tell(f"{device}: program {number} of seed {choice.seed}: {outcome}")
-    reduce = len(tally.findings) < _SHRUNK and outcome.kind != "unsound"
+    endless = outcome.kind == "hang" and choice.timeout * 5 > choice.shrink_seconds
+    reduce = len(tally.findings) < _SHRUNK and outcome.kind != "unsound" and not endless
     form = _source if device == "python" else _kernel
     text, ops, found = form(client, choice, number, outcome, reduce)
     suffix = ".python" if device == "python" else ".kir"

@@ -46,13 +46,13 @@ def test_a_broken_emitter_is_found_made_small_and_repeated(
 
 
 @pytest.mark.parametrize(
-    ("double", "kind"), [("crashing", "crash (SIGABRT)"), ("hanging", "hang: no answer within 20")]
+    ("double", "kind"), [("crashing", "crash (SIGABRT)"), ("hanging", "hang: no answer within 30")]
 )
 def test_a_process_that_ends_or_hangs_is_a_finding_and_the_next_program_runs(
     double: str, kind: str, tmp_path: Path
 ) -> None:
     told: list[str] = []
-    choice = session.Choice(1, programs=4, timeout=20, shrink_seconds=1, out=tmp_path)
+    choice = session.Choice(1, programs=4, timeout=30, shrink_seconds=1, out=tmp_path)
     (tally,) = session.session([f"python:fuzz_doubles.{double}"], choice, told.append)
     assert tally.programs == 4
     assert tally.outcomes["ok"] == 3
