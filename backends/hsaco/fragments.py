@@ -36,57 +36,56 @@ def pairing(arch: Arch) -> tuple[Pass, ...]:
 
 def emit_mma(x: Lowering, op: Op) -> None:
     """A product of 16 x 16: words of both operands, and the lane's elements of the sum."""
-    family, (left, right, total) = str(op.attr("family")), op.operands
-    a, b, depth = str(op.attr("a")), str(op.attr("b")), op.attr("depth")
-    short = element_of(op.result.type).name
-    stored = x.group_of(total)
-    spaced = family == "wmma11" and short == "f16"  # a sum in the low half of each word
-    count = lanes_of(total.type) * (2 if spaced else 1)
-    group = f"<{count} x {_LLVM[short]}>"
-    wanted = _operand(family, a, lanes_of(left.type))
-    sides = [(wanted, _words(x, v, wanted)) for v in (left, right)]
-    tail: list[tuple[str, str]]
-    if family == "mfma":
-        name, tail = _mfma(a, b, depth), [("i32", "0")] * 3
-    else:
-        what = a
-        tail = [("i1", "false")] if short in ("f16", "i32") else []
-        if a in _EIGHT:
-            what = f"{_EIGHT[a]}.{_EIGHT[b]}"
-        elif short == "i32":
-            what = "iu8"
-            signs = [("i1", "true" if t == "i8" else "false") for t in (a, b)]
-            sides = [signs[0], sides[0], signs[1], sides[1]]
-        name = f"wmma.{short}.16x16x{depth}.{what}.{_mangled(group)}.{_mangled(wanted)}"
-    whole = _spaced(x, total, group) if spaced else x.vectors.cast(total, stored, group)
-    done = x.f.call(f"llvm.amdgcn.{name}", group, *sides, (group, whole), *tail)
-    if spaced:
-        wide = f"<{count} x i16>"
-        done = x.f.value(f"bitcast {group} {done} to {wide}")
-        x.set(op.result, spread(x.f, wide, done, 2))
+    total, stored = op.operands[2], x.group_of(op.result)
+    short, count = element_of(total.type).name, lanes_of(total.type)
+    if op.attr("family") == "wmma11" and short == "f16":
+        _emit_spaced(x, op)
         return
+    group = f"<{count} x {_LLVM[short]}>"
+    done = _call(x, op, group, x.vectors.cast(total, stored, group))
     if stored != group:
         done = x.f.value(f"bitcast {group} {done} to {stored}")
     x.set_vector(op.result, stored, done)
 
 
-def _spaced(x: Lowering, total: Value, group: str) -> str:
-    """Elements of f16 in the low halves of words."""
-    parts = [part for one in x.parts(total) for part in (one, "poison")]
-    wide = f"<{len(parts)} x i16>"
-    return x.f.value(f"bitcast {wide} {gather(x.f, wide, parts)} to {group}")
+def _emit_spaced(x: Lowering, op: Op) -> None:
+    """The same with a sum of f16 in the low halves of words."""
+    parts = [part for one in x.parts(op.operands[2]) for part in (one, "poison")]
+    wide, group = f"<{len(parts)} x i16>", f"<{len(parts)} x half>"
+    whole = x.f.value(f"bitcast {wide} {gather(x.f, wide, parts)} to {group}")
+    done = x.f.value(f"bitcast {group} {_call(x, op, group, whole)} to {wide}")
+    x.set(op.result, spread(x.f, wide, done, 2))
 
 
-def _mfma(a: str, b: str, depth: object) -> str:
+def _call(x: Lowering, op: Op, group: str, total: str) -> str:
+    """The instruction on a sum of type `group`."""
+    family, a, b, depth = (str(op.attr(name)) for name in ("family", "a", "b", "depth"))
+    left, right, _ = op.operands
+    wanted = _operand(family, a, lanes_of(left.type))
+    sides = [(wanted, _words(x, v, wanted)) for v in (left, right)]
+    if family == "mfma":
+        flags = [("i32", "0")] * 3
+        return x.f.call(f"llvm.amdgcn.{_mfma(a, b, depth)}", group, *sides, (group, total), *flags)
+    short = element_of(op.result.type).name
+    what = f"{_EIGHT[a]}.{_EIGHT[b]}" if a in _EIGHT else "iu8" if short == "i32" else a
+    name = f"llvm.amdgcn.wmma.{short}.16x16x{depth}.{what}.{_mangled(group)}.{_mangled(wanted)}"
+    if what == "iu8":
+        signs = [("i1", "true" if t == "i8" else "false") for t in (a, b)]
+        sides = [signs[0], sides[0], signs[1], sides[1]]
+    flags = [("i1", "false")] if short in ("f16", "i32") else []  # upper halves; saturation
+    return x.f.call(name, group, *sides, (group, total), *flags)
+
+
+def _mfma(a: str, b: str, depth: str) -> str:
     """The name of an intrinsic; those of before gfx940 are spelled in another way."""
     if a in _EIGHT:
         return f"mfma.f32.16x16x{depth}.{_EIGHT[a]}.{_EIGHT[b]}"
     older = {
-        ("f16", 16): "f16", ("bf16", 8): "bf16", ("bf16", 16): "bf16.1k", ("f32", 4): "f32",
-        ("f32", 8): ".xf32", ("i8", 16): "i8",
+        ("f16", "16"): "f16", ("bf16", "8"): "bf16", ("bf16", "16"): "bf16.1k", ("f32", "4"): "f32",
+        ("f32", "8"): ".xf32", ("i8", "16"): "i8",
     }  # fmt: skip
     short = "i32" if a == "i8" else "f32"
-    return f"mfma.{short}.16x16x{depth}{older.get((a, int(str(depth))), f'.{a}')}"
+    return f"mfma.{short}.16x16x{depth}{older.get((a, depth), f'.{a}')}"
 
 
 def _operand(family: str, a: str, words: int) -> str:

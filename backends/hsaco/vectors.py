@@ -101,7 +101,36 @@ def whole_types(kernel: Kernel) -> set[Type]:
             if op.regions or op.name in _WHOLE or _reshapes(op):
                 continue
             found.difference_update([v.type for v in op.operands if v.id in joined])
-    return sums | found
+    return (sums | found) - _early(kernel)
+
+
+def _early(kernel: Kernel) -> set[Type]:
+    """Types of the sums of MFMA that a loop carries and takes apart in its next turn.
+
+    The hardware does not wait for a sum that is read soon behind its product, so LLVM counts the
+    instructions between; but it counts a branch out of the loop, which is behind the one back, as
+    if that were executed on the way back (release 22). Taken apart, a sum is read before both.
+    """
+    made: set[int] = set()  # sums, and what joins make of them
+    carried: set[Type] = set()
+    args: dict[int, Type] = {}
+    ops = list(walk(kernel.body))
+    for op in ops:
+        if op.name == "amd_mma" and op.attr("family") == "mfma":
+            made.add(op.result.id)
+        args.update({v.id: v.type for r in op.regions for v in r.args})
+    if not made:
+        return carried
+    for op in reversed(ops):  # inner ones first
+        for n, v in enumerate(op.results if op.name == "if" else ()):
+            yields = [r.terminator for r in op.regions if r.terminator.name == "yield"]
+            if any(end.operands[n].id in made for end in yields):
+                made.add(v.id)
+    for op in ops:
+        if op.name == "continue":
+            carried.update([v.type for v in op.operands if v.id in made])
+    apart = [op for op in ops if not op.regions and op.name not in _WHOLE]
+    return carried & {args[v.id] for op in apart for v in op.operands if v.id in args}
 
 
 def _fills_words(t: Type) -> bool:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from fragment_kernels import attention_case
 from gristmill.backends.compile import Options
 from gristmill.backends.hsaco.emit import find_arch, prepare, write
 from gristmill.ir.core import Kernel
-from hsaco_tools import BASELINES, Emulated
+from hsaco_tools import BASELINES, Emulated, shipped
 from kernel_text import kernel
 
 TWO = "x: {t} buffer read, y: {t} buffer write"
@@ -182,3 +183,13 @@ def test_indexes_of_lds_that_differ_by_constants_share_an_address(
         require("llvm-objdump")
         Emulated(k, arch).run([x, y], (1, 1, 1), rng)
         assert (y == (2 * x + 11) * (x + 7)).all()
+
+
+def test_a_sum_of_mfma_is_carried_whole_but_where_the_next_turn_takes_it_apart(
+    rng: np.random.Generator,
+) -> None:
+    """LLVM would read it too soon behind its product."""
+    for arch in ("gfx908", "gfx90a", "gfx942"):
+        assert "phi <4 x float>" not in text_of(attention_case(rng, 48, 64).kernel, arch)
+    found = [k for _, k in shipped("hsaco-gfx942") if k.name == "matmul_fragments"]
+    assert all("phi <4 x float>" in text_of(k, "gfx942") for k in found)
