@@ -33,6 +33,7 @@ class Lowering(SimtLowering):
     lanes = SUBGROUP
     scopes = {GLOBAL: 'syncscope("device")', SHARED: 'syncscope("block")'}  # noqa: RUF012
     private = FLAT
+    sure_loops = True
 
     def __init__(self, kernel: Kernel, arch: Arch, f: Function) -> None:
         super().__init__(kernel, f, PtxArithmetic(f, arch, kernel.fast))

@@ -163,9 +163,10 @@ def _for(x: Lowering, op: Op) -> None:
     sign = "s" if t.dtype.is_signed else "u"
     test = f"icmp {sign}lt {t.text}"
     head, out, latch = f.label("for"), Join(f.label("done")), Join(f.label("next"))
-    bring(x, out, inits)
     before, first = f.current, [x.held(v) for v in inits]
-    f.branch_if(f.value(f"{test} {x.scalar(low)}, {x.scalar(high)}"), head, out.label)
+    if not _runs(x, low, high):
+        bring(x, out, inits)
+        f.branch_if(f.value(f"{test} {x.scalar(low)}, {x.scalar(high)}"), head, out.label)
     f.block(head)
     iv = f.phi(t.text)
     iv.edges.append((x.scalar(low), before))
@@ -181,6 +182,14 @@ def _for(x: Lowering, op: Op) -> None:
         bring(x, out, args)
         f.branch_if(f.value(f"{test} {following}, {x.scalar(high)}"), head, out.label)
     enter(x, out, op.results)
+
+
+def _runs(x: Lowering, low: Value, high: Value) -> bool:
+    """Whether a loop is known to have a first turn, and the target wants no test of that."""
+    if not x.sure_loops:
+        return False
+    first, end = x.constant(low), x.constant(high)
+    return first is not None and end is not None and first < end
 
 
 def _while(x: Lowering, op: Op) -> None:

@@ -48,6 +48,7 @@ class Lowering(ABC):
     device for buffers, the workgroup for its arrays. private: the type of pointers to private
     arrays. widest: bytes of the widest access. own: names of ops that it may emit in its own way.
     kind: what the code of an elementwise op follows from but for its types, where that is known.
+    sure_loops: a loop that is known to have a first turn is entered without a test.
     """
 
     lanes: int
@@ -56,6 +57,7 @@ class Lowering(ABC):
     widest = 16
     own: Container[str] = ROWS
     kind: Hashable = None
+    sure_loops = False
 
     def __init__(self, kernel: Kernel, f: Function, arith: Arithmetic) -> None:
         self.kernel, self.f, self.arith = kernel, f, arith
