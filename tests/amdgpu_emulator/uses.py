@@ -147,7 +147,8 @@ def _uses(i: Instruction, generation: int) -> Uses:
     reads, writes = (set(part) for part in _implicit(i))
     for at, o in enumerate(i.operands):
         (writes if at < results else reads).update(registers(o))
-    partial = i.suffix.endswith("dpp") or i.suffix == "sdwa" or _ACCUMULATES.match(i.mnemonic)
+    halves = i.suffix == "sdwa" and not i.mnemonic.startswith("v_cmp")  # whose mask is whole
+    partial = i.suffix.endswith("dpp") or halves or _ACCUMULATES.match(i.mnemonic)
     if i.operands and results and (partial or _is_half(i)):
         reads.update(registers(i.operands[0]))
     if "swap" in i.mnemonic and i.mnemonic.startswith("v_"):
