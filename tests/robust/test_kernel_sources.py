@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gristmill.backends.compile import CompileError
+from gristmill.backends.compile import CompileError, CompileLimitError
 from gristmill.backends.pool import Pool
 from robust.corpus import Subject, subjects
 from robust.mutate import mutated
@@ -103,6 +103,8 @@ def _judged(
     judge = "judge_compiled" if compiled else "judge_source"
     try:
         verdict, why = pool.run(f"robust.judge:{judge}", *job)
-    except CompileError as error:  # the process ended, or took too long
+    except CompileLimitError as error:  # LLVM may take minutes over what is large; tracing may not
+        return "refused" if compiled else "finding", str(error)
+    except CompileError as error:  # the process ended
         return "finding", str(error)
     return verdict, why
