@@ -35,7 +35,9 @@ def test_a_target_id_may_say_its_settings() -> None:
 
 @pytest.mark.parametrize("word", ["gfx1100:xnack+", "gfx942:xnack", "gfx90a:xnack+:sramecc+"])
 def test_settings_that_a_processor_has_not(word: str) -> None:
-    with pytest.raises(options.UsageError, match=r"the settings of gfx|has no settings|no processor"):
+    with pytest.raises(
+        options.UsageError, match=r"the settings of gfx|has no settings|no processor"
+    ):
         chosen(target=f"hsaco-{word}")
 
 
