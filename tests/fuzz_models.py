@@ -74,7 +74,6 @@ class AmdEmulator:
         self.traits = replace(Traits(), subgroups=(64,) if arch.startswith("gfx9") else (32,))
 
     def run(self, program: Program) -> tuple[list[Any], Faults]:
-        from amdgpu_emulator.errors import MissingWait
         from hsaco_tools import Emulated
 
         arguments = program.arguments()
@@ -85,13 +84,7 @@ class AmdEmulator:
                 error.message
             ) from error
         rng = np.random.default_rng(program.variant)
-        try:
-            faults = made.run(arguments, program.grid, rng)
-        except MissingWait as error:
-            # LLVM 22 puts no wait states on some edges behind v_dot4c; open, see the agreement.
-            if "(dot product)" in str(error):
-                raise RefusedError("wait states behind a dot product are missing") from error
-            raise
+        faults = made.run(arguments, program.grid, rng)
         return arguments, Faults.of(faults)
 
     def close(self) -> None:

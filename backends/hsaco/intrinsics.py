@@ -17,6 +17,7 @@ AMDGCN: dict[str, str] = {
     "workgroup.id.{x,y,z}": "group id",
     "dispatch.ptr": "the packet of the launch",
     "s.barrier": "all waves of a workgroup wait",
+    "s.nop": "wait states pass",
     "ballot.{i32,i64}": "by the size of a wave",
     "readlane.i32": "word, lane",
     "readfirstlane.i32": "word of the first lane that runs",

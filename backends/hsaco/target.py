@@ -6,7 +6,7 @@ from ...ir.core import Kernel, Op, Value
 from ..llvm.types import Ty
 from ..ordering import ordering_barriers
 from ..simt.grid import emit_grid_barrier
-from . import addresses, fast, fragments, lanes, packed, sync, words
+from . import addresses, fast, fragments, lanes, packed, settle, sync, words
 from .arch import Arch
 from .joins import TracedFunction
 from .lowering import Lowering, Memory
@@ -16,12 +16,17 @@ class HsacoLowering(Lowering):
     """The emitter of one kernel for HSACO."""
 
     own = (
-        fast.FUNCTIONS | packed.OPS | words.OPS | fragments.EMIT.keys() | {"rsqrt", "grid_barrier"}
+        fast.FUNCTIONS
+        | packed.OPS
+        | words.OPS
+        | fragments.EMIT.keys()
+        | {"rsqrt", "grid_barrier", "dot4"}
     )
 
     def __init__(self, kernel: Kernel, arch: Arch, f: TracedFunction) -> None:
         super().__init__(kernel, arch, f)
         self.ordering = ordering_barriers(kernel)
+        self.settled = settle.leaving(kernel) if arch.processor.unified else frozenset[int]()
         self.skipped = {} if self.optimised else addresses.sums(kernel)
 
     def barrier(self, op: Op | None = None) -> None:
@@ -51,7 +56,9 @@ class HsacoLowering(Lowering):
     def special(self, op: Op) -> bool:
         if op.name == "add" and op.result.id in self.skipped:
             return True
-        if fast.takes(self, op):
+        if op.name == "dot4" and op.result.id in self.settled:
+            settle.emit_settled(self, op)
+        elif fast.takes(self, op):
             fast.emit(self, op)
         elif packed.takes(op):
             packed.emit(self, op)
