@@ -8,10 +8,11 @@ condition that is never true, which no compiler can know.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...ir.core import Kernel, Op, Region, Value
 from ...ir.dtypes import element_of
+from ...ir.passes.effects import PURE
 
 CONDITION = "num_workgroups.x > 0x7fffffffu"  # no device has as many
 _SUMS = ("add", "sub")
@@ -22,10 +23,16 @@ def guarded(kernel: Kernel) -> frozenset[int]:
     went into them; and products in sums, where the kernel does not allow their contraction. Not
     products with a constant: those of `ir.maths` are exact or survive it."""
     makers: dict[int, Op] = {}
+    known: set[int] = set()  # what a compiler may compute
     found: set[int] = set()
     contract = "contract" in kernel.fast
-    for op in _floats(kernel.body):
-        makers[op.results[0].id] = op
+    for op in _single(kernel.body):
+        value = op.results[0]
+        if op.name == "const" or (op.name in PURE and known.issuperset(_ids(op.operands))):
+            known.add(value.id)
+        if not element_of(value.type).is_float:
+            continue
+        makers[value.id] = op
         if op.name not in _SUMS:
             continue
         for value, other in (op.operands, op.operands[::-1]):
@@ -35,17 +42,21 @@ def guarded(kernel: Kernel) -> frozenset[int]:
             if maker.name == "mul":
                 if not contract and not any(_constant(v, makers) for v in maker.operands):
                     found.add(value.id)
-            elif maker.name in (*_SUMS, "fma") and _meets(maker, other, makers):
+            elif maker.name in (*_SUMS, "fma") and _meets(maker, other, known):
                 found.add(value.id)
     return frozenset(found)
 
 
-def _meets(maker: Op, other: Value, makers: dict[int, Op]) -> bool:
+def _meets(maker: Op, other: Value, known: set[int]) -> bool:
     """Whether `other` could be gathered with what a sum was made of."""
     parts = maker.operands[2:] if maker.name == "fma" else maker.operands
     if other in maker.operands:
         return True
-    return _constant(other, makers) and any(_constant(part, makers) for part in parts)
+    return other.id in known and not known.isdisjoint(_ids(parts))
+
+
+def _ids(values: Sequence[Value]) -> list[int]:
+    return [v.id for v in values]
 
 
 def _constant(value: Value, makers: dict[int, Op]) -> bool:
@@ -57,10 +68,10 @@ def _constant(value: Value, makers: dict[int, Op]) -> bool:
     )
 
 
-def _floats(region: Region) -> Iterator[Op]:
-    """Every op of one float result, in order."""
+def _single(region: Region) -> Iterator[Op]:
+    """Every op of one result, in order."""
     for op in region.ops:
-        if len(op.results) == 1 and element_of(op.results[0].type).is_float and not op.regions:
+        if len(op.results) == 1 and not op.regions:
             yield op
         for inner in op.regions:
-            yield from _floats(inner)
+            yield from _single(inner)

@@ -26,6 +26,20 @@ ROUND = "  %5 = add %3, %4 : f32\n  %9 = sub %5, %4 : f32"
 # (1.5 x + c) - c
 FUSED = "  %5 = const 1.5 : f32\n  %6 = fma %3, %5, %4 : f32\n  %9 = sub %6, %4 : f32"
 ERROR = "  %5 = add %3, %4 : f32\n  %6 = sub %5, %4 : f32\n  %9 = sub %3, %6 : f32"
+# c - (x - d), where passes cannot know c but compilers do
+KNOWN = """
+  %10 = const 0.375 : f32
+  %11 = const true : bool
+  %12 = const false : bool
+  %13 = vector %11, %12 : boolx2
+  %14 = vector %10, %4 : f32x2
+  %15 = splat %10 : f32x2
+  %16 = select %13, %14, %15 : f32x2
+  %17 = splat %4 : f32x2
+  %5 = add %16, %17 : f32x2
+  %6 = sub %5, %17 : f32x2
+  %18 = sub %16, %6 : f32x2
+  %9 = extract %18 {lane=0} : f32"""
 SQUARES = "  %5 = mul %3, %3 : f32\n  %6 = mul %3, %4 : f32\n  %9 = sub %5, %6 : f32"
 
 
@@ -33,7 +47,7 @@ def made(body: str) -> Kernel:
     return kernel("x: f32 buffer read, y: f32 buffer write", HEAD + body + TAIL)
 
 
-@pytest.mark.parametrize("body", [ROUND, FUSED, ERROR, SQUARES])
+@pytest.mark.parametrize("body", [ROUND, FUSED, ERROR, KNOWN, SQUARES])
 def test_sums_are_computed_as_they_are_written(
     wgpu_driver: WgpuDriver, rng: np.random.Generator, body: str
 ) -> None:
