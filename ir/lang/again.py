@@ -47,15 +47,18 @@ class Begun:
         self.key, self.args = key, args
         self.ops, self.arrays, self.work = len(t.builder.ops), len(t.allocs), t.work
         self.sites, self.state = len(t.sites), len(t.state)
+        self.first, self.asked = t.builder.next_id, len(t.asked)
 
     def keep(self, t: Tracer, result: Entry) -> None:
         """Note the call, now that its result is known, if it is one that can be copied.
 
         Not so where it leaves cells of register arrays behind, fault sites, which the calls around
-        it tell apart, or private arrays, which are cleared where a loop comes by again.
+        it tell apart, or private arrays, which are cleared where a loop comes by again; nor where
+        it matters how a value was made that comes from outside.
         """
         arrays = tuple(t.allocs[self.arrays :])
         plain = len(t.state) == self.state and len(t.sites) == self.sites and not t.dead
+        plain = plain and all(number >= self.first for number in t.asked[self.asked :])
         if plain and all(map(_shared, arrays)) and all(_ends(t, e) for e in leaves(result)):
             ops = tuple(t.builder.ops[self.ops :])
             t.calls[self.key] = Call(self.args, arrays, ops, result, t.work - self.work)

@@ -170,6 +170,7 @@ def _modulo_rows(t: Tracer, row: Value) -> Value:
     if op is not None and op.name == "add":
         known = made.get(op.operands[1].id)
         if known is not None and known.name == "const" and const_value(known) % ROWS == 0:
+            t.asked += (row.id, op.operands[1].id)
             return op.operands[0]
     return row
 

@@ -47,6 +47,7 @@ def place_of(t: Tracer, node: ast.AST, base: Memory, index: Entry, unit: int) ->
     if shape is not None and not isinstance(index, tuple):
         base = Memory(base.value, None, base.name)
     flat = memory.flat_index(t, node, base, index)
+    t.asked.append(flat.id)
     op = t.builder.definition(flat)
     step = unit // base.type.element.bytes
     if op is not None and op.name == "const" and int(op.attr("bits")) % step:  # type: ignore[arg-type]

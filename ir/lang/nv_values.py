@@ -100,6 +100,7 @@ def expression(t: Tracer, node: ast.AST, entry: Entry) -> Attr:
 
 
 def _of_value(t: Tracer, value: Value) -> Attr | None:
+    t.asked.append(value.id)
     for param, own in t.params:
         if own.id == value.id:
             whole = isinstance(value.type, DType) and value.type.is_int

@@ -187,6 +187,7 @@ def _trips(
             return v
         made = next((op for op in t.builder.ops[-12:] if v in op.results), None)
         if made is not None and made.name == "const":
+            t.asked.append(v.id)
             return t.const(node, int(const_value(made)), wide)
         return t.emit(node, "convert", v, type=wide)
 

@@ -120,6 +120,7 @@ class Tracer:
         self.misguessed: set[int] = set()  # loops (`guess`), by the id of their node
         self.outside: dict[tuple[Any, str], Entry] = {}  # names of a function from outside it
         self.calls: dict[Key, Call] = {}  # of device functions
+        self.asked: list[int] = []  # values whose makers had a say in what was traced
 
     # places and refusals
 

@@ -11,6 +11,7 @@ from gristmill.ir.lang import (
     again,
     barrier,
     device,
+    f16,
     f32,
     global_id,
     i32,
@@ -21,6 +22,7 @@ from gristmill.ir.lang import (
     static_range,
     workgroup_array,
 )
+from gristmill.ir.lang.decorator import KernelFunction
 from gristmill.ir.text import print_kernel
 
 
@@ -90,6 +92,35 @@ def shifted(value, by):
     return value + by
 
 
+@device
+def every_other(x, n: i32):
+    """How often the loop turns is computed from the constant that is given."""
+    total = f32(0)
+    for k in range(0, n, 2):
+        total += x[k]
+    return total
+
+
+@device
+def swizzled(tile, row, column):
+    """Rows that are eight apart are swizzled alike, which is looked for in how `row` was made."""
+    return tile[row, column]
+
+
+@kernel(workgroup=lambda: (64, 1, 1))
+def looks_behind(x: Read[f32], z: Read[f16], y: Write[f32]):
+    i = global_id(0)
+    y[i] = every_other(x, 10) + every_other(x, 20)
+    tile = workgroup_array(f16, (16, 64), swizzle=True)
+    for row in static_range(16):
+        tile[row, i] = z[row * 64 + i]
+    barrier()
+    a = i % 4
+    b = i % 3
+    y[i + 64] = f32(swizzled(tile, a + 8, i)) + f32(swizzled(tile, b + 8, i))
+    y[i + 128] = f32(swizzled(tile, b, i))
+
+
 @kernel(workgroup=lambda: (64, 1, 1))
 def repeats(x: Read[f32], n: i32, y: Write[f32]):
     i = global_id(0)
@@ -120,7 +151,9 @@ def repeats(x: Read[f32], n: i32, y: Write[f32]):
         y[i] = later
 
 
-def traced(monkeypatch: pytest.MonkeyPatch, copies: bool) -> tuple[Kernel, int]:
+def traced(
+    monkeypatch: pytest.MonkeyPatch, copies: bool, source: KernelFunction = repeats
+) -> tuple[Kernel, int]:
     """The kernel, and how many calls were copied."""
     count = 0
     real = again.copied
@@ -134,7 +167,7 @@ def traced(monkeypatch: pytest.MonkeyPatch, copies: bool) -> tuple[Kernel, int]:
         patch.setattr(again, "copied", copied)
         if not copies:
             patch.setattr(again, "key_of", lambda *args: None)
-        return repeats.trace("s"), count
+        return source.trace("s"), count
 
 
 def test_repeated_calls_give_what_tracing_them_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,3 +178,11 @@ def test_repeated_calls_give_what_tracing_them_gives(monkeypatch: pytest.MonkeyP
     assert print_kernel(copied) == print_kernel(whole)
     places = [[op.loc for op in walk(made.body)] for made in (whole, copied)]
     assert places[0] == places[1]
+
+
+def test_calls_that_look_behind_their_arguments_are_traced_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole, _ = traced(monkeypatch, copies=False, source=looks_behind)
+    copied, _ = traced(monkeypatch, copies=True, source=looks_behind)
+    assert print_kernel(copied) == print_kernel(whole)
