@@ -213,7 +213,7 @@ def _join(
         ours = number == frame and isinstance(name, str) and not name.startswith("<")
         dead_name = live is not None and ours and name not in live
         if dead_name:
-            joined.state[slot] = Undefined("its value was dropped, as nothing read it")
+            joined.state[slot] = Undefined("its value was dropped, as nothing read it", dead=True)
             continue
         joined.state[slot] = _entry(t, node, joined, arms, slot, entries, mark, cond)
         joined.open.add(slot)
@@ -251,7 +251,8 @@ def _entry(
     lenient = slot[1] == RETURN
     holes = [isinstance(e, Undefined) for e in entries]
     for arm, entry, hole in zip(arms, entries, holes, strict=True):
-        if hole and not (lenient or arm.skip):
+        # Another arm may have left: what is dead here may be read there.
+        if hole and not (lenient or arm.skip or entry.dead):
             return entry if entry.reason else Undefined(f"it has no value when {arm.label}")
     solid = [e for e, hole in zip(entries, holes, strict=True) if not hole]
     if not solid:

@@ -244,7 +244,8 @@ def _forget(t: Tracer, plan: Plan) -> None:
         if slot not in done and (name not in live or isinstance(entry, Undefined)):
             t.state[slot] = Undefined(
                 f"it is given a value only inside the loop on line {plan.node.lineno}, "
-                "which may not run"
+                "which may not run",
+                dead=name not in live,
             )
 
 

@@ -73,9 +73,10 @@ class WeakSelect:
 
 @dataclass(frozen=True)
 class Undefined:
-    """A variable without a value here, and why."""
+    """A variable without a value here, and why. dead: nothing reads it on the way from here."""
 
     reason: str = ""
+    dead: bool = False
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ def test_flags_and_target_ids_are_each_others(target: str) -> None:
     ],
 )  # fmt: skip
 def test_target_ids_that_are_none(target: str) -> None:
-    with pytest.raises(ValueError, match=r"no processor|the settings of"):
+    with pytest.raises(ValueError, match=r"no processor|the settings of|has no settings"):
         e_flags(target)
 
 
