@@ -9,8 +9,9 @@ An input is a buffer or slot, by its number of elements and its bytes, or the bi
 from __future__ import annotations
 
 import base64
-import binascii
 import json
+import math
+import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from ..ir.verify import VerifyError, verify
 Argument = np.ndarray | int | float | bool
 Grid = tuple[int, int, int]
 _FACTS = "#: "
+_MOST_GROUPS = (1 << 32) - 1
+_DAMAGE = (ValueError, LookupError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
 class CaseError(ValueError):
@@ -75,12 +78,14 @@ def from_text(text: str, where: str = "<case>") -> Program:
         kernel = parse_kernel("\n".join(lines[len(head) :]), where)
         verify(kernel)
         x, y, z = (int(n) for n in known["grid"])
+        if min(x, y, z) < 0 or math.prod((x, y, z)) > _MOST_GROUPS:
+            raise ValueError(f"no grid: {x}, {y}, {z}")
         variant = int(known["variant"])
         pairs = zip(kernel.params, known["inputs"], strict=True)
         inputs = tuple(_unpacked(p, a) for p, a in pairs)
     except (ParseError, VerifyError) as error:
         raise CaseError(str(error)) from error
-    except (ValueError, KeyError, TypeError, zlib.error, binascii.Error) as error:
+    except (*_DAMAGE, zlib.error, struct.error) as error:
         raise CaseError(f"{where}: {type(error).__name__}: {error}") from error
     return Program(kernel, inputs, (x, y, z), variant)
 

@@ -103,6 +103,11 @@ def test_a_program_survives_its_file() -> None:
         lambda t: t.replace("add %3", "add %9"),
         lambda t: t.replace("return", "retrun"),
         lambda t: t.replace("[1, 1, 1]", "[1, 1]"),
+        lambda t: t.replace("[1, 1, 1]", "[1, 1, -1]"),
+        lambda t: t.replace("[1, 1, 1]", "[65536, 65536, 1]"),
+        lambda t: t.replace("[1, 1, 1]", "[1, 1, Infinity]"),
+        lambda t: t.replace('"inputs": [', '"inputs": [[1], '),
+        lambda t: t.replace("#: {", "#: " + "[" * 100_000),
         lambda t: t.replace("eNp", "e?p"),
     ],
 )
