@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wgpu_processes import Runner
+from wgpu_processes import HEAD, Runner
 
 
 def test_narrow_elements_are_copied_anywhere(run: Runner, driver: str) -> None:
@@ -59,6 +59,22 @@ def test_limits_of_bindings_and_memory_are_typed(run: Runner, driver: str) -> No
         expect(runtime.ArgumentError, "budget -1", lambda: runtime.open_device("wgpu", budget=-1))
         """
     run(program, driver)
+
+
+def test_a_driver_without_memory_left_is_out_of_memory(run: Runner, driver: str) -> None:
+    program = """
+        import resource
+        device = runtime.open_device("wgpu", budget=1 << 40)
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20), -1))
+        error = expect(runtime.OutOfMemory, "requested", lambda: device.allocate(800 << 20, "u8"))
+        assert error.requested == 800 << 20
+        resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+        assert device.upload(np.arange(9)).numpy()[8] == 8
+        device.close()
+        """
+    run(program, driver, head=HEAD)
 
 
 def test_empty_buffers_are_read_and_written_in_one_launch(run: Runner, driver: str) -> None:

@@ -11,6 +11,7 @@ MAP_READ, COPY_SOURCE, COPY_TARGET, UNIFORM, STORAGE, RESOLVE = 1, 4, 8, 0x40, 0
 _DATA = COPY_SOURCE | COPY_TARGET | STORAGE
 HALF = 8 << 20  # bytes of a staging buffer
 _SMALL = 1 << 16
+_FULL = "Not enough memory left"  # which the library tells as a validation error
 _MOST_WRITTEN = 64 << 20  # bytes that the library may hold for writes that are not submitted
 
 
@@ -29,7 +30,7 @@ class WgpuBuffer:
         except DriverError as error:
             if self.handle:
                 self._lib.wgpuBufferRelease(self.handle)
-            if error.code == OUT_OF_MEMORY:
+            if error.code == OUT_OF_MEMORY or _FULL in str(error):
                 raise OutOfMemory(size, 0, logical.adapter.name) from error
             raise
 
