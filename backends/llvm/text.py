@@ -17,6 +17,15 @@ _NAMES: list[str] = []  # these names
 _PLACE = re.compile(r"(%)?\{(\d+)\}|\{\{|\}\}|%")  # what is filled in, and what stands for itself
 
 
+def _own_names(count: int) -> list[str]:
+    """These names, so many at least. The list is replaced whole: threads may compile at once."""
+    global _NAMES
+    known = _NAMES
+    if len(known) < count:
+        known = _NAMES = [f"%{n}" for n in range(2 * count)]
+    return known
+
+
 class Form(NamedTuple):
     """A template as it is filled in: a text for the % operator, which of all words it takes, and
     the results, as numbers of words or as they are."""
@@ -122,9 +131,7 @@ class Function:
         form = Form.of(template)
         first = self._next
         self._next = end = first + names
-        while len(_NAMES) < end:
-            _NAMES.append(f"%{len(_NAMES)}")
-        words = [*_NAMES[first:end], *operands]
+        words = [*_own_names(end)[first:end], *operands]
         if form.text:
             self._lines.append(form.text % form.pick(words))
         return [r if isinstance(r, str) else words[r] for r in form.results]
