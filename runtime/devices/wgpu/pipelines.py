@@ -49,10 +49,12 @@ class Pipeline:
         at = self._known.get(data)
         if at is None:
             full = len(self._known) >= _BLOCKS
-            at = self._known.popitem(last=False)[1] if full else len(self._known) * stride
+            at = next(iter(self._known.values())) if full else len(self._known) * stride
             queue, handle = self._logical.queue, self._blocks.handle
             self._lib.wgpuQueueWriteBuffer(queue, handle, at, data, len(data))
             self._logical.check("wgpuQueueWriteBuffer")
+            if full:
+                self._known.popitem(last=False)
             self._known[data] = at
         else:
             self._known.move_to_end(data)
