@@ -24,7 +24,6 @@ from .pipelines import Pipeline, Place, bind_group, stride_of
 # A submission holds at most so many launches, and so many invocations in all: a driver gives up on
 # one that it finds too long, and takes only so many commands.
 MOST_LAUNCHES, MOST_INVOCATIONS = 512, 1 << 30
-MOST_QUERIES = 4096  # of a query set, as WebGPU has it
 
 
 class Step(NamedTuple):
@@ -216,7 +215,7 @@ class WgpuRecording:
 
     def _make_queries(self, count: int) -> None:
         api, lib, logical = self._logical.api, self._lib, self._logical
-        for _, (first, end, _) in enumerate(self._parts):
+        for first, end, _ in self._parts:
             descriptor = api.struct("WGPUQuerySetDescriptor", type=2, count=2 * (end - first))
             self._queries.append(lib.wgpuDeviceCreateQuerySet(logical.handle, descriptor))
         logical.check("wgpuDeviceCreateQuerySet")

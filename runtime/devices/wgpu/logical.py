@@ -21,10 +21,8 @@ _READ = 1  # of WGPUMapMode
 SPIN_SECONDS = 60e-6  # before the first pause, on a GPU
 _PAUSES = 20e-6, 1e-3  # at least and at most
 _SHARE = 64  # a pause lasts this part of what was waited so far
-MARK_EVERY, MOST_MARKS = (
-    32,
-    8,
-)  # submissions until the queue is asked to tell of them; such tellings
+MARK_EVERY = 32  # submissions until the queue is asked to tell of them
+MOST_MARKS = 8  # such tellings that have not come yet
 
 
 class Logical:
