@@ -167,6 +167,7 @@ export function block(manifest, scalars, counts, grid) {
 export function folded(grid, limit) {
   if (Math.max(...grid) <= limit) return grid;
   const total = grid[0] * grid[1] * grid[2];
-  if (total > 0xffffffff) throw new LimitExceeded("workgroups of a launch", 0xffffffff, total);
+  const most = Math.min(limit * limit, 0xffffffff);
+  if (total > most) throw new LimitExceeded("workgroups of a launch", most, total);
   return [Math.min(total, limit), Math.ceil(total / limit), 1];
 }
