@@ -53,7 +53,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
 
     tallies = session.session(devices, choice, tell)
     ran = sum(t.programs for t in tallies)
-    absent = [t.missing for t in tallies if t.missing and arguments.device]
+    absent = [t.missing for t in tallies if t.missing and not t.programs and arguments.device]
     if absent or not ran:
         raise CommandError("; ".join(absent) or "no program ran on any device")
     if arguments.json:
@@ -62,7 +62,8 @@ def fuzz(arguments: argparse.Namespace) -> int:
     else:
         print(_text(tallies))
         print(f"seed {seed}")
-    return CHECK_FAILED if any(t.findings for t in tallies) else 0
+    ended = any(t.missing and t.programs for t in tallies)
+    return CHECK_FAILED if ended or any(t.findings for t in tallies) else 0
 
 
 def at_hand() -> list[str]:

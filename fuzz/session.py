@@ -118,7 +118,8 @@ def session(devices: Sequence[str], choice: Choice, tell: Tell) -> list[Tally]:
 
 
 def _target(device: str, choice: Choice, targets: int, tell: Tell, stop: threading.Event) -> Tally:
-    """All programs of one target. Of the time, targets that wait for each other get equal parts."""
+    """All programs of one target, one at least. Of the time, targets that wait for each other get
+    equal parts."""
     tally = Tally(device)
     begin = time.monotonic()
     share = 1.0 if choice.jobs >= targets else choice.jobs / targets
@@ -134,13 +135,15 @@ def _target(device: str, choice: Choice, targets: int, tell: Tell, stop: threadi
         while not stop.is_set():
             if choice.programs is not None and number - choice.first >= choice.programs:
                 break
-            if end is not None and time.monotonic() >= end:
+            if end is not None and time.monotonic() >= end and number > choice.first:
                 break
             outcome = client.ask("number", choice.seed, number)
             tally.add(number, outcome)
             if not outcome.good:
                 tally.findings.append(_found(client, choice, number, outcome, tally, tell))
             number += 1
+    except TargetError as error:  # it cannot be started again
+        tally.missing = str(error)
     finally:
         client.close()
     tally.seconds = time.monotonic() - begin

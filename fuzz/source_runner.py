@@ -18,7 +18,7 @@ from .outcome import Outcome
 from .source import source
 from .targets import Traits
 
-_SECONDS = 10  # for Python; a program that was made smaller may not end
+_SECONDS = 10  # of a processor, for Python; a program that was made smaller may not end
 _HEAD = "from __future__ import annotations\nfrom gristmill.ir.lang import *\n\n"
 _KERNEL = """
 plain_program, plain_helper = program, helper
@@ -49,8 +49,8 @@ class SourceRunner:
         rng = np.random.default_rng(1)
         a, b = (rng.integers(-20, 20, 64).astype(np.int32) for _ in range(2))
         plain: dict[str, Any] = {}
-        signal.signal(signal.SIGALRM, _too_long)
-        signal.alarm(_SECONDS)
+        signal.signal(signal.SIGVTALRM, _too_long)
+        signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS)
         try:
             exec(text, plain)
             expected = [plain["program"](int(p), int(q)) for p, q in zip(a, b, strict=True)]
@@ -59,7 +59,7 @@ class SourceRunner:
         except (NameError, TypeError, KeyError) as error:
             return Outcome("unsound", type(error).__name__, str(error))
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         got = np.zeros(64, np.int32)
         report = interp.run(self.traced(text), (a, b, got), (2, 1, 1))
         if report.problems:

@@ -92,7 +92,7 @@ class Runner(Protocol):
 class DeviceRunner:
     """A device of the runtime: compile, write a bundle, load, launch."""
 
-    def __init__(self, spec: str, timeout: float = 60.0, **options: Any) -> None:
+    def __init__(self, spec: str, timeout: float = 600.0, **options: Any) -> None:
         self.device = runtime.open_device(spec, timeout=timeout, **options)
         has = self.device.capabilities
         self.name = f"{has.device}: {has.name}"
@@ -208,7 +208,7 @@ def traits_of(has: Capabilities) -> Traits:
     return Traits(subgroups=subgroups)
 
 
-def open_runner(spec: str, timeout: float = 60.0) -> Runner:
+def open_runner(spec: str, timeout: float = 600.0) -> Runner:
     """The target of that name. Raises what opening a device raises, ImportError, AttributeError."""
     if spec == "scalar":
         from .scalar_runner import ScalarRunner
