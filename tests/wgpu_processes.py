@@ -70,7 +70,7 @@ class Runner:
             env=environment(*drivers),
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=600,
         )
         assert done.returncode == 0, done.stderr[-3000:]
         assert done.stderr == ""

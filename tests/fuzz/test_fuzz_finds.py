@@ -122,7 +122,7 @@ def test_a_tracer_that_differs_from_python_is_made_small(tmp_path: Path) -> None
 
     number = next(n for n in range(100) if "//" in source.source(1, n))
     text, outcome = shrink.shrink_source(
-        source.source(1, number), Outcome("mismatch", "bits"), judge, 20
+        source.source(1, number), Outcome("mismatch", "bits"), judge, 600
     )
     assert outcome.kind == "mismatch"
     assert len(text.splitlines()) < len(source.source(1, number).splitlines()) / 2

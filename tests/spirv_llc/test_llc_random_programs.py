@@ -35,7 +35,7 @@ def judged(
         for thing in ("llc", "vulkan", name):
             require(thing)
         monkeypatch.setenv("VK_DRIVER_FILES", str(driver_file(name)))
-        choice = Choice(seed, programs=count, out=tmp_path, shrink_seconds=10)
+        choice = Choice(seed, programs=count, timeout=600, out=tmp_path, shrink_seconds=10)
         (tally,) = session([f"python:fuzz_llc.{name}"], choice, print)
         assert not tally.missing
         agree, refused = tally.outcomes["ok"], tally.outcomes["refused"]

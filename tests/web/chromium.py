@@ -53,7 +53,7 @@ class PageError(BrowserError):
 class Chromium:
     """One browser process with a profile of its own, killed with all that it started."""
 
-    def __init__(self, flags: Sequence[str] = (), timeout: float = 180.0) -> None:
+    def __init__(self, flags: Sequence[str] = (), timeout: float = 600.0) -> None:
         self.timeout = timeout
         self.folder = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
         self.errors = Path(self.folder.name, "stderr")

@@ -26,7 +26,7 @@ NOTICE = "document.getElementById('notice').textContent"
 KINDS = {"sum": "reduce_rows"}  # demo -> kernel, where they are called differently
 
 
-def wait_for(page: Page, condition: str, seconds: float = 180.0) -> None:
+def wait_for(page: Page, condition: str, seconds: float = 600.0) -> None:
     """Until a condition of the page holds."""
     end = time.monotonic() + seconds
     while not page.evaluate(condition):
