@@ -122,7 +122,10 @@ def mul(rw: Rewriter, op: Op) -> Answer:
 
 
 def div(rw: Rewriter, op: Op) -> Answer:
-    """x / 2**k is x * 2**-k wherever that factor is a normal number."""
+    """x / 2**k is x * 2**-k wherever that factor is a normal number, and x / 0 is x * infinity.
+
+    The latter is not only cheaper: llvmpipe (Mesa 22.3) takes a quotient by 0 for undefined.
+    """
     a, b = op.operands
     t = element_of(a.type)
     c = rw.bits.get(b.id)
@@ -130,10 +133,29 @@ def div(rw: Rewriter, op: Op) -> Answer:
         return None
     mantissa, bias = _MANTISSA[t.name]
     exponent = (c >> mantissa) & (2 * bias + 1)
+    if not c & ~(1 << (t.bits - 1)):
+        return _same(op, "mul", a, rw.const(c | (2 * bias + 1) << mantissa, b.type))
     if c & ((1 << mantissa) - 1) or not 1 <= 2 * bias - exponent <= 2 * bias or exponent < 1:
         return None
     inverse = (c & (1 << (t.bits - 1))) | (2 * bias - exponent) << mantissa
     return _same(op, "mul", a, rw.const(inverse, b.type))
+
+
+def div_lanes(rw: Rewriter, op: Op) -> Answer:
+    """By a vector of which some lanes are 0: there by 1, and times infinity, as `div` does it."""
+    a, b = op.operands
+    lanes = _definition(rw, b, "vector")
+    bits = [rw.known.get(v.id) for v in lanes.operands] if lanes is not None else []
+    t = element_of(b.type)
+    some = [c for c in bits if c is not None]
+    if len(some) < len(bits) or all(c & ~(1 << (t.bits - 1)) for c in some):
+        return None
+    one, infinity = _bits(1.0, t), _bits(float("inf"), t)
+    zero = [not c & ~(1 << (t.bits - 1)) for c in some]
+    divisors = [rw.const(one if z else c, t) for z, c in zip(zero, some, strict=True)]
+    factors = [rw.const(c | infinity if z else one, t) for z, c in zip(zero, some, strict=True)]
+    quotient = rw.emit("div", (a, rw.emit("vector", divisors, b.type)), b.type)
+    return _same(op, "mul", quotient, rw.emit("vector", factors, b.type))
 
 
 _MANTISSA = {"f16": (10, 15), "bf16": (7, 127), "f32": (23, 127), "f64": (52, 1023)}
@@ -273,7 +295,7 @@ RULES: Rules = {
     "add": _swap_first(add),
     "sub": (sub,),
     "mul": _swap_first(mul),
-    "div": (div,),
+    "div": (div, div_lanes),
     "neg": (neg,),
     "abs": (absolute,),
     "min": _swap_first(idempotent),
