@@ -45,7 +45,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
         out=Path(arguments.out),
     )
     devices = arguments.device or at_hand()
-    if arguments.replay:
+    if arguments.replay is not None:
         return _replay(Path(arguments.replay), devices, choice, arguments.json)
 
     def tell(text: str) -> None:
@@ -54,7 +54,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
     tallies = session.session(devices, choice, tell)
     ran = sum(t.programs for t in tallies)
     absent = [t.missing for t in tallies if t.missing and not t.programs and arguments.device]
-    if absent or not ran:
+    if not ran:
         raise CommandError("; ".join(absent) or "no program ran on any device")
     if arguments.json:
         found = {"seed": seed, "first": choice.first, "targets": [t.as_dict() for t in tallies]}
@@ -63,7 +63,11 @@ def fuzz(arguments: argparse.Namespace) -> int:
         print(_text(tallies))
         print(f"seed {seed}")
     ended = any(t.missing and t.programs for t in tallies)
-    return CHECK_FAILED if ended or any(t.findings for t in tallies) else 0
+    if ended or any(t.findings for t in tallies):
+        return CHECK_FAILED
+    if absent:
+        raise CommandError("; ".join(absent))
+    return 0
 
 
 def at_hand() -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..store.files import write_atomic
 from . import source
 from .client import Client, TargetError
 from .outcome import Outcome
@@ -159,17 +160,24 @@ def _found(
     endless = outcome.kind == "hang" and choice.timeout * 5 > choice.shrink_seconds
     reduce = len(tally.findings) < _SHRUNK and outcome.kind != "unsound" and not endless
     form = _source if device == "python" else _kernel
-    text, ops, found = form(client, choice, number, outcome, reduce)
+    try:
+        text, ops, found = form(client, choice, number, outcome, reduce)
+    except TargetError:
+        text, ops, found = form(client, choice, number, outcome, False)
     suffix = ".python" if device == "python" else ".kir"
     stem = re.sub(r"[^\w.]+", "-", f"{device}-{choice.seed}-{number}")
     file = choice.out / f"{stem}{suffix}"
     command = f"gristmill fuzz --replay {shlex.quote(str(file))} --device {shlex.quote(device)}"
     whole_command = f"gristmill fuzz --seed {choice.seed} --program {number} --device {device}"
     remarks = [str(found), f"found on {client.name} by {whole_command}"]
-    choice.out.mkdir(parents=True, exist_ok=True)
     lines = [f"# {line}" for remark in remarks for line in remark.splitlines()]
-    file.write_text("\n".join([*lines, text]))
-    finding = Finding(device, number, found, str(file), ops, command)
+    stored = str(file)
+    try:
+        write_atomic(file, "\n".join([*lines, text]).encode())
+    except OSError as error:  # what was found is told all the same
+        tell(f"{device}: {error}")
+        stored, command = "", whole_command
+    finding = Finding(device, number, found, stored, ops, command)
     what = "statements" if device == "python" else "ops"
     tell(f"{device}: {ops} {what} are left of it; repeat it with\n  {command}")
     return finding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from gristmill.fuzz.program import Program
@@ -32,6 +33,14 @@ class crashing(Double):  # noqa: N801 (named as a function, which a target is)
     def fail(self, program: Program) -> None:
         if program.variant == 1:
             os.abort()
+
+
+class leaving(crashing):  # noqa: N801
+    """It opens once: the file that the environment names says whether it did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        Path(os.environ["FUZZ_DOUBLE_OPENED"]).touch(exist_ok=False)
 
 
 class hanging(Double):  # noqa: N801

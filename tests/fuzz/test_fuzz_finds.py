@@ -75,6 +75,40 @@ def test_refusals_are_counted_by_reason_and_other_complaints_are_findings(
     assert counts == [3, 0, 1, 1]
 
 
+def test_a_finding_is_stored_where_its_target_does_not_open_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FUZZ_DOUBLE_OPENED", str(tmp_path / "opened"))
+    words = ["--device", "python:fuzz_doubles.leaving", "--out", str(tmp_path), "--seed", "1"]
+    status, report = run(capsys, *words, "--programs", "4")
+    (target,) = report["targets"]
+    assert (status, target["programs"], target["crashes"]) == (1, 2, 1)
+    assert "FileExistsError" in target["missing"]
+    assert program.read(Path(target["findings"][0]["file"])).variant == 1
+
+
+def test_a_finding_that_cannot_be_stored_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    words = ("--device", "python:fuzz_doubles.complaining", "--out", str(tmp_path / "file/folder"))
+    status, report = run(capsys, *words, "--programs", "4", "--seed", "1", "--shrink", "0")
+    found = report["targets"][0]["findings"]
+    assert status == 1
+    assert [f["file"] for f in found] == ["", ""]
+    assert found[0]["command"].startswith("gristmill fuzz --seed 1 --program 1 ")
+
+
+def test_a_device_that_is_not_there_costs_the_others_no_results(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--device", "scalar", "--device", "odd", "--programs", "1"]
+    assert main(["fuzz", *words, "--json"]) == 2
+    told = capsys.readouterr()
+    assert json.loads(told.out)["targets"][0]["programs"] == 1
+    assert "odd" in told.err
+
+
 def test_equal_seeds_give_equal_programs() -> None:
     from gristmill.fuzz.plan import program as planned
     from gristmill.fuzz.targets import Traits
@@ -101,6 +135,7 @@ def test_a_file_that_is_no_program_ends_the_command_by_type(
     path.write_text("kernel a b\n")
     assert main(["fuzz", "--replay", str(path)]) == 2
     assert "expected one line" in capsys.readouterr().err
+    assert main(["fuzz", "--replay", ""]) == 2
 
 
 def test_without_a_compiler_it_says_what_to_install(
