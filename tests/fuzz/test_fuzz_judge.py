@@ -8,7 +8,9 @@ import pytest
 from gristmill.fuzz import judge
 from gristmill.fuzz.judge import GRAPHICS, IEEE, UnjudgedError
 from gristmill.fuzz.program import CaseError, Program, from_text, to_text
-from gristmill.ir.text import parse_kernel
+from gristmill.ir.dtypes import DTYPES
+from gristmill.ir.ops import ROWS
+from gristmill.ir.text import parse_kernel, print_kernel
 
 
 def program(op: str, t: str = "f32", after: str = "%4") -> Program:
@@ -85,6 +87,37 @@ def test_an_inexact_result_that_is_computed_with_is_not_judged() -> None:
     p = program("exp %3", after="add %4, %4")
     with pytest.raises(UnjudgedError, match="exp"):
         verdict(p, 1.0, 1.0)
+
+
+def test_a_nan_is_not_near_infinity() -> None:
+    p = program("exp %3", "f16")
+    nan = np.array([0x7C01], np.uint16).view(np.float16)[0]
+    assert verdict(p, nan, np.inf) == ["ulp"]
+    assert verdict(p, np.inf, nan) == ["ulp"]
+
+
+def test_halves_are_off_by_one_at_most() -> None:
+    p = program("exp %3", "f16")
+    assert verdict(p, 1 + 2.0**-10, 1.0) == []
+    assert verdict(p, 1 + 2.0**-9, 1.0) == ["ulp"]
+
+
+def test_the_oracle_is_off_by_more_in_f64() -> None:
+    assert judge.bound("gamma", DTYPES["f64"], IEEE) - (ROWS["gamma"].ulp64 or 0) == 12
+    assert judge.bound("exp", DTYPES["f64"], IEEE) - (ROWS["exp"].ulp64 or 0) == 4
+
+
+CARRIED = """\
+  %5 = const 3 : i32
+  %8 = for %2, %5, %4 : f32 body(%6: i32, %7: f32) {
+    continue %3
+  }"""
+
+
+def test_an_inexact_result_is_what_a_loop_without_a_turn_gives() -> None:
+    text = print_kernel(program("exp %3", after="neg %4").kernel)
+    carried = text.replace("  %5 = neg %4 : f32", CARRIED).replace("%2, %5\n", "%2, %8\n")
+    assert judge.bounds(parse_kernel(carried), IEEE) == {1: 2.0}
 
 
 def test_a_program_survives_its_file() -> None:
