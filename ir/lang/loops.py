@@ -242,11 +242,9 @@ def _forget(t: Tracer, plan: Plan) -> None:
         slot = (frame.number, name)
         entry = t.state.get(slot, Undefined())
         if slot not in done and (name not in live or isinstance(entry, Undefined)):
-            t.state[slot] = Undefined(
-                f"it is given a value only inside the loop on line {plan.node.lineno}, "
-                "which may not run",
-                dead=name not in live,
-            )
+            line = plan.node.lineno
+            reason = f"it is given a value only inside the loop on line {line}, which may not run"
+            t.state[slot] = Undefined(reason, dead=name not in live)
 
 
 # what the emitting functions share
