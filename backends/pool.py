@@ -159,6 +159,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env=environment,
+            process_group=0,  # of it and the programs that it runs, such as llc
         )
         os.set_blocking(self._stream(self._process.stdin).fileno(), False)
 
@@ -176,12 +177,14 @@ class _Worker:
         return outcome
 
     def kill(self) -> None:
-        """Kill the process; whoever reads from it learns that it ended."""
-        self._process.kill()
+        """Kill the process and what it runs; whoever reads from it learns that it ended."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
         """Kill the process and release what belongs to it."""
-        self._process.kill()
+        self.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             with contextlib.suppress(OSError):  # unsent bytes of a dead worker

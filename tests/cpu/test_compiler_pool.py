@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +84,19 @@ def test_job_that_hangs_is_ended(pool: Pool) -> None:
         pool.run("time:sleep", 60, timeout=0.3)
     assert time.monotonic() - start < 10
     assert pool.run("math:sqrt", 9.0) == 3.0
+
+
+def test_program_that_hangs_is_ended_with_the_job_that_runs_it(pool: Pool, tmp_path: Path) -> None:
+    script = f"echo $$ > {tmp_path}/made && mv {tmp_path}/made {tmp_path}/pid; exec sleep 600"
+    with pytest.raises(CompileError, match="did not finish within 2 s"):
+        pool.run("os:system", script, timeout=2)
+    program = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not _lives(program):
+            return
+        time.sleep(0.1)
+    os.kill(program, signal.SIGKILL)
+    pytest.fail("the program outlived the job that ran it")
 
 
 def test_process_that_does_not_read_its_job_is_ended() -> None:
