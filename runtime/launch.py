@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..ir.abi import evaluate
+from ..ir.abi import evaluate, words
 from ..ir.dtypes import DTYPES, Access
 from ..ir.interface import Param
 from ..store.manifest import expression
@@ -39,6 +39,19 @@ class Command(NamedTuple):
     @property
     def groups(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+def parameter_block(command: Command) -> bytes:
+    """The uniform block of a launch, where kernels take one (`ir.abi.words`)."""
+    kernel = command.kernel
+    return words(
+        kernel.params,
+        kernel.index,
+        command.scalars,
+        command.counts,
+        command.fault_base,
+        command.grid,
+    ).tobytes()
 
 
 class LoadedKernel:

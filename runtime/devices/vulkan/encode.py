@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....ir.abi import words
 from ...errors import StateError
 from ...hazards import HazardTracker
-from ...launch import Command, Grid, folded
+from ...launch import Command, Grid, folded, parameter_block
 from .buffers import VulkanBuffer
 from .descriptors import DescriptorPool, DescriptorWriter
 from .faultmap import FaultMap
@@ -22,19 +21,6 @@ from .pipelines import Pipeline
 from .queue import Queue
 
 _END_OF_WORK = 0x2000  # bottom of the pipe
-
-
-def parameter_block(command: Command) -> bytes:
-    """The uniform block of a launch."""
-    kernel = command.kernel
-    return words(
-        kernel.params,
-        kernel.index,
-        command.scalars,
-        command.counts,
-        command.fault_base,
-        command.grid,
-    ).tobytes()
 
 
 class Encoder:

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ....ir.abi import words
 from ...errors import StateError
-from ...launch import Command, Grid, folded
+from ...launch import Command, Grid, folded, parameter_block
 from .adapters import ITEM
 from .buffers import COPY_SOURCE, COPY_TARGET, RESOLVE, UNIFORM, Transfers, WgpuBuffer
 from .faultmap import FaultMap
@@ -246,16 +245,3 @@ def parts(steps: Sequence[Step]) -> Iterator[tuple[int, int, list[Step]]]:
         work += step.invocations
     if steps:
         yield first, len(steps), list(steps[first:])
-
-
-def parameter_block(command: Command) -> bytes:
-    """The uniform block of a launch."""
-    kernel = command.kernel
-    return words(
-        kernel.params,
-        kernel.index,
-        command.scalars,
-        command.counts,
-        command.fault_base,
-        command.grid,
-    ).tobytes()
