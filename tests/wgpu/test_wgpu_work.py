@@ -173,3 +173,21 @@ def test_work_that_nobody_waits_for_does_not_pile_up(run: Runner, driver: str) -
         device.close()
         """
     run(program, driver)
+
+
+def test_a_fault_is_told_once_whatever_runs_next(run: Runner, driver: str) -> None:
+    program = """
+        checked_root = device.load(bundle, "checked_root", "f32")
+        good, bad = (device.upload(np.array([x], np.float32)) for x in (4, -1))
+        y, recordings = device.allocate(1, "f32"), []
+        for n in range(40):  # so that the bits of the last lie in another word than the first's
+            with device.record() as recording:
+                recording.launch(checked_root, bad if n == 39 else good, y)
+            recordings.append(recording)
+        recordings[39].replay()
+        expect(runtime.KernelFault, "x is negative", device.synchronize)
+        recordings[0].replay()
+        device.synchronize()
+        device.close()
+        """
+    run(program, driver)
