@@ -233,6 +233,17 @@ TYPED = {
         "DeviceLost",
         "the device is closed",
     ),
+    "a call that the browser refuses": (
+        """
+        const k = await device.load(pack, "saxpy", "f32");
+        const x = device.upload(new Float32Array(4)), y = device.upload(new Float32Array(4));
+        x.gpu.destroy();
+        device.launch(k, { x, y, a: 1 });
+        await device.synchronize();
+        """,
+        "GristmillError",
+        "a launch of saxpy was refused: ",
+    ),
     "no adapter": (
         "await open({ gpu: { requestAdapter: async () => null } })",
         "NoDevice",
