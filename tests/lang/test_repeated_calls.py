@@ -93,6 +93,15 @@ def shifted(value, by):
 
 
 @device
+def held(value, n):
+    """Registers of its own, which a loop carries on."""
+    cells = registers(f32, 2, 0)
+    for _ in range(n):
+        cells[0] = cells[0] + value
+    return cells[0]
+
+
+@device
 def every_other(x, n: i32):
     """How often the loop turns is computed from the constant that is given."""
     total = f32(0)
@@ -185,4 +194,21 @@ def test_calls_that_look_behind_their_arguments_are_traced_again(
 ) -> None:
     whole, _ = traced(monkeypatch, copies=False, source=looks_behind)
     copied, _ = traced(monkeypatch, copies=True, source=looks_behind)
+    assert print_kernel(copied) == print_kernel(whole)
+
+
+@kernel(workgroup=lambda: (64, 1, 1))
+def holds(x: Read[f32], n: i32, y: Write[f32]):
+    i = global_id(0)
+    y[i] = held(x[i], n) + held(x[i + n], n)
+    for k in range(n):
+        y[k] = held(x[k], n) + held(x[k + n], n)
+
+
+def test_a_call_that_leaves_registers_behind_is_traced_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole, _ = traced(monkeypatch, copies=False, source=holds)
+    copied, some = traced(monkeypatch, copies=True, source=holds)
+    assert some == 0
     assert print_kernel(copied) == print_kernel(whole)
