@@ -31,13 +31,13 @@ define void @"kernel."() "hlsl.shader"="compute" "hlsl.numthreads"="32,1,1" {
 
 @kernel(workgroup=lambda: (32, 1, 1), grid=lambda: (1, 1, 1))
 def everything(x: Read[u8], y: ReadWrite[f32], n: ReadWrite[i32], a: f32):
-    """A loop, workgroup memory, barriers, an atomic, a sum of a product, a narrow type."""
+    """A loop, workgroup memory, barriers, an atomic, a product, sum, difference, a narrow type."""
     tile = workgroup_array(f32, 32)
     i = local_id(0)
     for _ in range(64):
         tile[i] = a * y[i] + f32(x[i])
         barrier()
-        y[i] = tile[31 - i]
+        y[i] = tile[31 - i] - a
         barrier()
     atomic_add(n, 0, 3)
 
@@ -70,8 +70,10 @@ def test_what_llvm_writes_wrongly_is_corrected(
     (atomic,) = re.findall(r"OpAtomicIAdd %\d+ %\d+ (%\d+) (%\d+)", text)
     assert [constants[n] for n in atomic] == ["1", "0"]
     assert text.count(" Block") == 4
-    for operation in ("OpFMul", "OpFAdd"):
-        for result in re.findall(rf"(%\d+) = {operation} ", text):
+    for operation in ("OpFMul", "OpFAdd", "OpFSub"):
+        results = re.findall(rf"(%\d+) = {operation} ", text)
+        assert results
+        for result in results:
             assert f"OpDecorate {result} NoContraction" in text
     assert re.findall(r"OpLoopMerge %\d+ %\d+ (\w+)", text) == ["None"]
     capabilities = re.findall(r"OpCapability (\w+)", text)
