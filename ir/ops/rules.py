@@ -144,7 +144,7 @@ def vector_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
 
 
 def splat_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
-    if wanted is None or not isinstance(wanted[0], VectorType | FragmentType):
+    if not wanted or not isinstance(wanted[0], VectorType | FragmentType):
         raise OpTypeError("splat needs a vector or fragment type")
     require(operands[0] == wanted[0].element, f"splat of {operands[0]} to {wanted[0]}")
     return (wanted[0],)
@@ -194,7 +194,7 @@ def count_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
 
 
 def alloc_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
-    if wanted is None or not isinstance(wanted[0], MemType) or wanted[0].count is None:
+    if not wanted or not isinstance(wanted[0], MemType) or wanted[0].count is None:
         raise OpTypeError("alloc gives a workgroup or private array with a count")
     require(wanted[0].count > 0, f"an array of {wanted[0].count} elements")
     return wanted

@@ -83,3 +83,9 @@ def test_a_monstrous_line_is_a_parse_error(line: str) -> None:
         with pytest.raises(ParseError) as caught:
             parse_kernel(text)
         assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("op", ["alloc", 'alloc {name="a"}', "splat %0", "splat %2", "const 1"])
+def test_an_op_without_its_result_is_a_parse_error(op: str) -> None:
+    with pytest.raises(ParseError):
+        parse_kernel(nested_ifs(2).replace("%3 = const", f"{op}\n%3 = const"))
