@@ -83,8 +83,8 @@ def parser() -> argparse.ArgumentParser:
     fuzz.add_argument(
         "--shrink", type=_seconds, default=60.0, help="seconds to make a finding small"
     )
-    fuzz.add_argument("--jobs", type=_natural, help="devices at work at once")
-    fuzz.add_argument("--timeout", type=_seconds, default=120.0, help="seconds for one program")
+    fuzz.add_argument("--jobs", type=_positive, help="devices at work at once")
+    fuzz.add_argument("--timeout", type=_wait, default=120.0, help="seconds for one program")
 
     demo = commands.add_parser("demo", help="nearest words in a real embedding table")
     demo.add_argument("words", nargs="*", default=WORDS, help="words to look up")
@@ -96,17 +96,34 @@ def parser() -> argparse.ArgumentParser:
 
 def _natural(word: str) -> int:
     """An int of at least 0."""
-    number = int(word)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"expected at least 0, got {word}")
-    return number
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got {word!r}")
+    return int(word)
+
+
+def _positive(word: str) -> int:
+    """An int of at least 1."""
+    if not word.isdecimal() or int(word) == 0:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {word!r}")
+    return int(word)
 
 
 def _seconds(word: str) -> float:
     """A time that ends."""
-    number = float(word)
+    try:
+        number = float(word)
+    except ValueError:
+        number = -1.0
     if not 0 <= number <= 86400:
-        raise argparse.ArgumentTypeError(f"expected 0 to 86400 seconds, got {word}")
+        raise argparse.ArgumentTypeError(f"expected 0 to 86400 seconds, got {word!r}")
+    return number
+
+
+def _wait(word: str) -> float:
+    """A time that something may take."""
+    number = _seconds(word)
+    if not number:
+        raise argparse.ArgumentTypeError("expected more than 0 seconds: nothing answers at once")
     return number
 
 

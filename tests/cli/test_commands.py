@@ -340,3 +340,21 @@ def test_kernels_that_are_all_wrong_are_counted() -> None:
     assert _closing([result, result], 7, False) == "the check failed: 2 wrong (seed 7)"
     assert _closing([result], 7, True) == "1 wrong (seed 7)"
     assert "nothing was checked" in _closing([Result("k", "f32", "refused")], 7, False)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--timeout=0", "expected more than 0 seconds"),
+        ("--timeout=nan", "expected 0 to 86400 seconds, got 'nan'"),
+        ("--jobs=0", "expected a whole number of at least 1, got '0'"),
+        ("--seconds=abc", "expected 0 to 86400 seconds, got 'abc'"),
+        ("--seed=-3", "expected a whole number of at least 0, got '-3'"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_told_so(
+    option: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["fuzz", option])
+    assert words in capsys.readouterr().err
