@@ -1,8 +1,8 @@
 """Fresh random programs give on every target what the oracle gives: a fixed share of time each.
 
-GRISTMILL_FUZZ_SECONDS is that share, GRISTMILL_FUZZ_SEED repeats a run. Nothing fails but a
-finding, which is stored (the message says where, and how to repeat it) and becomes a file of
-`cases` once it is mended.
+GRISTMILL_FUZZ_SECONDS is that share, or GRISTMILL_FUZZ_PROGRAMS a number of programs in its place;
+GRISTMILL_FUZZ_SEED repeats a run. Nothing fails but a finding, which is stored (the message says
+where, and how to repeat it) and becomes a file of `cases` once it is mended.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from fuzz_targets import NEEDS, SPECS, environment
 from gristmill.fuzz.session import Choice, session
 
 SECONDS = float(os.environ.get("GRISTMILL_FUZZ_SECONDS", "23"))
+PROGRAMS = int(os.environ.get("GRISTMILL_FUZZ_PROGRAMS", "0"))
 # How many of the long run, by target.
 MODELS = ("chromium", "aarch64", "ptx", "gfx1100", "gfx1201", "gfx942")
 LONG = {name: 2_000 if name in MODELS else 10_000 for name in SPECS}
@@ -55,7 +56,8 @@ def test_random_programs_agree(
     monkeypatch: pytest.MonkeyPatch,
     require: Callable[..., None],
 ) -> None:
-    judge(target, replace(choice(rng), seconds=SECONDS), monkeypatch, require)
+    share = {"programs": PROGRAMS} if PROGRAMS else {"seconds": SECONDS}
+    judge(target, replace(choice(rng), **share), monkeypatch, require)
 
 
 @pytest.mark.slow
