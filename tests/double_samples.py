@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-import sys
 from pathlib import Path
 
 from gristmill.backends.compile import Options, compile_kernel
@@ -12,6 +10,7 @@ from gristmill.ir.core import Kernel
 from gristmill.ir.text import line_locs, print_kernel
 from gristmill.store.bundle import Place
 from gristmill.store.manifest import Manifest
+from modules import load_module
 
 SAMPLES = {
     "saxpy": {"T": "f32"},
@@ -27,12 +26,7 @@ Manifests = dict[str, tuple[Manifest, tuple[Place, ...]]]
 def traced() -> dict[str, Kernel]:
     """The kernel IR of each sample."""
     file = Path(__file__).parent / "runtime/sample_kernels.py"
-    spec = importlib.util.spec_from_file_location("double_sample_kernels", file)
-    assert spec is not None
-    assert spec.loader is not None
-    samples = importlib.util.module_from_spec(spec)
-    sys.modules["double_sample_kernels"] = samples
-    spec.loader.exec_module(samples)
+    samples = load_module(file, "double_sample_kernels")
     return {name: getattr(samples, name).trace("s", **c) for name, c in SAMPLES.items()}
 
 

@@ -6,13 +6,13 @@ process where something is wrong with what it is called with.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+from modules import load_module
 from need import driver_file
 
 TESTS = Path(__file__).parent
@@ -37,12 +37,7 @@ OPEN = HEAD + "device = runtime.open_device('wgpu')\n"
 
 def samples(folder: Path) -> Path:
     """Compile the samples of `tests/runtime` into a folder."""
-    spec = importlib.util.spec_from_file_location("suite_conftest", TESTS / "runtime/conftest.py")
-    assert spec is not None
-    assert spec.loader is not None
-    suite = importlib.util.module_from_spec(spec)
-    sys.modules["suite_conftest"] = suite
-    spec.loader.exec_module(suite)
+    suite = load_module(TESTS / "runtime/conftest.py", "suite_conftest")
     made: Path = suite.compile_bundle(folder, TARGETS)
     return made
 

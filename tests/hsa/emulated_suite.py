@@ -9,13 +9,14 @@ FOLDER: made by `python tests/hsa/emulated_suite.py FOLDER gfx942`.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from modules import load_module
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
@@ -44,12 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def compile_bundle(folder: Path, arch: str) -> None:
     """The samples of `tests/runtime`, for an architecture and for the interpreter."""
     file = TESTS / "runtime/conftest.py"
-    spec = importlib.util.spec_from_file_location("suite_conftest", file)
-    assert spec is not None
-    assert spec.loader is not None
-    samples = importlib.util.module_from_spec(spec)
-    sys.modules["suite_conftest"] = samples
-    spec.loader.exec_module(samples)
+    samples = load_module(file, "suite_conftest")
     del samples.SAMPLES["tall"]  # has subgroups of 8
     samples.compile_bundle(folder, ("interp-kir", f"hsaco-{arch}"))
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from gristmill.ir.core import Kernel
 from gristmill.ir.interp import run as interpret
 from gristmill.ir.lang import KernelFunction
 from gristmill.ir.text import parse_kernel, print_kernel
+from modules import load_module
 
 _NUMBERS = itertools.count()
 HEAD = (
@@ -33,12 +33,7 @@ def load(tmp_path: Path) -> Callable[[str], Any]:
         name = f"kernels_{next(_NUMBERS)}"
         path = tmp_path / f"{name}.py"
         path.write_text(HEAD + source)
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+        return load_module(path, name)
 
     return make
 

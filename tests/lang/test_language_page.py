@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import importlib.util
 import re
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from gristmill.ir import lang
 from gristmill.ir.lang import KernelFunction
 from language_page import BLOCK, PAGE, renewed, tables
+from modules import load_module
 
 TEXT = PAGE.read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -37,11 +37,7 @@ def test_a_call_on_the_page_is_of_something_that_is_there() -> None:
 def test_the_examples_trace(tmp_path: Path, number: int) -> None:
     path = tmp_path / f"example_{number}.py"
     path.write_text(EXAMPLES[number])
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_module(path, path.stem)
     found = [value for value in vars(module).values() if isinstance(value, KernelFunction)]
     assert found
     for kernel in found:

@@ -8,19 +8,18 @@ without compiler.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from gristmill import runtime
 from gristmill.runtime.devices.cpu.level import targets as cpu_targets
 from gristmill.store.bundle import Entry, Place, write_bundle
+from modules import load_module
 from need import driver_file, missing
 
 HERE = Path(__file__).parent
@@ -54,23 +53,13 @@ if DEVICES.get("hardware", "").startswith("vulkan"):
     VULKAN.append("hardware")
 
 
-def _sample_module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sample_kernels", HERE / "sample_kernels.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sample_kernels"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def compile_bundle(folder: Path, targets: tuple[str, ...]) -> Path:
     """Compile every sample for every target and write the bundle; its folder."""
     from gristmill.backends.compile import Options, compile_kernel
     from gristmill.backends.cpu.replay import replay_artifact
     from gristmill.ir.text import line_locs, print_kernel
 
-    samples = _sample_module()
+    samples = load_module(HERE / "sample_kernels.py", "sample_kernels")
     entries = []
     for name, specializations in SAMPLES.items():
         for specialization, constexprs in specializations.items():

@@ -6,7 +6,6 @@ only held to what no machine that works takes.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gristmill.ir.core import walk
+from modules import load_module
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = "spirv-vulkan1.1"
@@ -54,12 +54,7 @@ def counted(work: Callable[[], Any]) -> tuple[Any, int]:
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     path = ROOT / "benchmarks" / "compile_time.py"
-    spec = importlib.util.spec_from_file_location("compile_time", path)
-    assert spec is not None
-    assert spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    sys.modules["compile_time"] = benchmark  # dataclasses look their module up
-    spec.loader.exec_module(benchmark)
+    benchmark = load_module(path, "compile_time")
     prepare, finish = benchmark.stages(TARGET)
     found, warm = [], False
     for name, kernel in benchmark.kernels(TARGET):

@@ -5,7 +5,6 @@ They run on hardware only: the drivers of a machine without a GPU lack the exten
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from gristmill.ir.passes.fragments_hidden import HiddenFragments
 from gristmill.ir.targets import FEATURES
 from gristmill.kernels.family import decode, normal
 from kernel_text import disassembly
+from modules import load_module
 
 OPS = {"load": 4457, "store": 4458, "multiply": 4459, "type": 4456}
 
@@ -211,12 +211,7 @@ def kernel_of(line: str, folder: Path) -> Kernel:
         "    d = fragment(i32, 'acc')(0)\n"
         f"    {line}\n    fragment_store(y, 0, c, 16)\n"
     )
-    spec = importlib.util.spec_from_file_location("kernels_here", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.k.trace("test")
+    return load_module(path, "kernels_here").k.trace("test")
 
 
 def made(a: str, b: str) -> str:
