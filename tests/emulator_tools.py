@@ -15,7 +15,14 @@ from gristmill.backends.llvm import external
 
 Array = np.ndarray[Any, Any]
 
+PROCESSORS = ("gfx1100", "gfx1201", "gfx942")
 GROUP = 64  # work-items of a workgroup of an element-wise kernel
+WIDE = 256  # several waves in either size
+BARRIER = """
+  fence syncscope("workgroup") release
+  call void @llvm.amdgcn.s.barrier()
+  fence syncscope("workgroup") acquire
+"""
 TYPES = {
     "half": np.float16,
     "float": np.float32,

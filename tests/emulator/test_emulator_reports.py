@@ -20,17 +20,18 @@ from amdgpu_emulator import (
 )
 from amdgpu_emulator import launch as launching
 from amdgpu_emulator.lds import Lds
-from emulator_tools import FOOTER, GROUP, HEADER, compile_ir, launch
+from emulator_tools import (
+    BARRIER,
+    FOOTER,
+    GROUP,
+    HEADER,
+    PROCESSORS,
+    WIDE,
+    compile_ir,
+    launch,
+)
 
 Array = np.ndarray[Any, Any]
-PROCESSORS = ["gfx1100", "gfx1201", "gfx942"]
-WIDE = 256  # several waves in either size
-
-BARRIER = """
-  fence syncscope("workgroup") release
-  call void @llvm.amdgcn.s.barrier()
-  fence syncscope("workgroup") acquire
-"""
 # out[i] = in[the invocation's opposite of the same group], through LDS
 REVERSE = (
     HEADER

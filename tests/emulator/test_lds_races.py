@@ -10,15 +10,8 @@ import numpy as np
 import pytest
 
 from amdgpu_emulator import LdsRace
-from emulator_tools import FOOTER, HEADER, compile_ir, launch
+from emulator_tools import BARRIER, FOOTER, HEADER, PROCESSORS, WIDE, compile_ir, launch
 
-WIDE = 256  # several waves in either size
-PROCESSORS = ["gfx1100", "gfx1201", "gfx942"]
-BARRIER = """
-  fence syncscope("workgroup") release
-  call void @llvm.amdgcn.s.barrier()
-  fence syncscope("workgroup") acquire
-"""
 FRAME = (
     HEADER
     + """

@@ -40,7 +40,7 @@ STATEMENTS = tuple(
     """
 try:
     {0}
-except Exception:
+except ValueError:
     pass
 
 with open('x'):

@@ -8,7 +8,7 @@ import pytest
 from elementwise import NUMBERS, samples
 from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import COMPUTED, DTYPES
-from kernel_bodies import tree_sum
+from kernel_bodies import FAULT_SITES, FAULTS, tree_sum
 from kernel_text import agree, disassembly, emitted, kernel
 from vulkan_driver import Driver
 
@@ -271,17 +271,8 @@ def barrier_semantics(k: Kernel, op: str = "OpControlBarrier") -> int:
 def test_asserts_set_their_bits_and_execution_goes_on(driver: Driver) -> None:
     k = kernel(
         "x: i32 buffer read, y: i32 buffer write",
-        """
-        %2 = local_id {dim=0} : i32
-        %3 = load %0, %2 : i32
-        %4 = const 5 : i32
-        %5 = lt %3, %4 : bool
-        assert %5 {site=0}
-        %6 = ge %3, %2 : bool
-        assert %6 {site=1}
-        store %1, %2, %3
-        return""",
-        header='site "below five"\nsite "not below its place"',
+        FAULTS,
+        header=FAULT_SITES,
     )
     agree(driver, k, [np.arange(32, dtype=np.int32), np.zeros(32, np.int32)])
     agree(driver, k, [np.zeros(32, np.int32), np.zeros(32, np.int32)])

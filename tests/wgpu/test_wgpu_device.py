@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from left_open import LEFT_OPEN
 from wgpu_processes import DRIVERS as BOTH
 from wgpu_processes import HEAD, Runner
 
@@ -205,18 +206,7 @@ def test_a_wait_that_outlasts_its_bound_poisons(run: Runner, driver: str) -> Non
 
 
 def test_a_process_ends_well_with_everything_left_open(run: Runner, driver: str) -> None:
-    program = """
-        kernel = device.load(bundle, "saxpy", "f32")
-        x, y = device.upload(np.ones(1000, np.float32)), device.upload(np.ones(1000, np.float32))
-        with device.record() as recording:
-            recording.launch(kernel, x, y, 1.0)
-        recording.replay()
-        keep = [device.upload(np.ones(10)) for _ in range(5)]
-        print(y.numpy()[0])
-        for _ in range(20):
-            recording.replay()
-        """
-    assert run(program, driver) == "2.0\n"
+    assert run(LEFT_OPEN, driver) == "2.0\n"
 
 
 def test_a_fork_of_a_process_that_uses_wgpu_is_told(run: Runner, driver: str) -> None:
