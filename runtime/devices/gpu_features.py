@@ -1,8 +1,17 @@
-"""Features that every GPU has which runs code of ours through LLVM: NVIDIA's and AMD's."""
+"""Features that GPUs have in common, by the names that artifacts require them with."""
 
 from __future__ import annotations
 
-# Atomics that a processor lacks are loops over those that it has.
+SUBGROUPS = (
+    "subgroup_basic",
+    "subgroup_vote",
+    "subgroup_arithmetic",
+    "subgroup_ballot",
+    "subgroup_shuffle",
+    "subgroup_shuffle_relative",
+)
+# Of every GPU that runs code of ours through LLVM, NVIDIA's and AMD's. Atomics that a processor
+# lacks are loops over those that it has.
 OF_ALL = (
     "f16",
     "f64",
@@ -17,12 +26,7 @@ OF_ALL = (
     "atomic_shared_f32_add",
     "atomic_f64_add",
     "atomic_f32_minmax",
-    "subgroup_basic",
-    "subgroup_vote",
-    "subgroup_arithmetic",
-    "subgroup_ballot",
-    "subgroup_shuffle",
-    "subgroup_shuffle_relative",
+    *SUBGROUPS,
     "subgroup_size_control",
     "memory_model",
     "float_controls_rte",

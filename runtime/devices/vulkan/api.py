@@ -83,12 +83,8 @@ class Api:
 
     def _plain(self, pointer: Any) -> Any:
         """A pointer of either cffi object as `void *` of the first."""
-        # cffi refuses a pointer of another object by either of these types, as its backend is made
-        # of C or of Python; a pointer's number is taken always.
-        try:
-            return self.ffi.cast("void *", pointer)
-        except (TypeError, NotImplementedError):
-            return self.ffi.cast("void *", int(self._later.cast("uintptr_t", pointer)))
+        # By its number: cffi refuses a pointer of another object.
+        return self.ffi.cast("void *", int(self._later.cast("uintptr_t", pointer)))
 
     def check(self, status: int, call: str, where: str = "") -> None:
         """DeviceLost or DriverError unless the status is VK_SUCCESS."""

@@ -13,6 +13,7 @@ from ...device import Device
 from ...errors import DriverError, OutOfMemory
 from ...faults import Words
 from ...launch import Command
+from ..teardown import give_back
 from . import instance
 from .api import OUT_OF_MEMORY
 from .buffers import VulkanBuffer
@@ -148,11 +149,6 @@ class VulkanDevice(Device):
         instance.leave(self._instance)
 
     def _close(self) -> None:
-        for recording in self._recordings:
-            recording.close()
-        self._recordings.clear()
-        for buffer in self._buffers:
-            buffer.destroy()
-        self._buffers.clear()
+        give_back(self._recordings, self._buffers)
         self._made.close()
         instance.release(self._instance)

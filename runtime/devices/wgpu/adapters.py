@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.targets import Capabilities, Limits
+from ..gpu_features import SUBGROUPS
 from .instance import Instance
 
 ITEM = 32  # bytes of the widest vector that a buffer may be declared as items of
@@ -24,14 +25,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "WGPUNativeFeature_ShaderInt64": ("i64",),
     "WGPUNativeFeature_ShaderInt64AtomicAllOps": ("atomic_i64", "atomic_shared_i64"),
     "WGPUNativeFeature_ShaderFloat32Atomic": ("atomic_f32_add",),
-    "WGPUNativeFeature_Subgroup": (
-        "subgroup_basic",
-        "subgroup_vote",
-        "subgroup_arithmetic",
-        "subgroup_ballot",
-        "subgroup_shuffle",
-        "subgroup_shuffle_relative",
-    ),
+    "WGPUNativeFeature_Subgroup": SUBGROUPS,
     "WGPUFeatureName_TimestampQuery": (),
 }
 SUBGROUP, TIMESTAMPS = "WGPUNativeFeature_Subgroup", "WGPUFeatureName_TimestampQuery"

@@ -13,6 +13,7 @@ from ...bundle import Artifact
 from ...device import Device
 from ...faults import Words
 from ...launch import Command
+from ..teardown import give_back
 from . import instance
 from .adapters import ITEM, SUBGROUP, Adapter
 from .buffers import Transfers, WgpuBuffer
@@ -115,10 +116,5 @@ class WgpuDevice(Device):
         instance.leave(self._instance)
 
     def _close(self) -> None:
-        for recording in self._recordings:
-            recording.close()
-        self._recordings.clear()
-        for buffer in self._buffers:
-            buffer.destroy()
-        self._buffers.clear()
+        give_back(self._recordings, self._buffers)
         self._made.close()
