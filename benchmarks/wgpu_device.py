@@ -17,24 +17,17 @@ from typing import Any
 import numpy as np
 
 from gristmill import runtime
-from gristmill.cli.bench import ROWS_MEASURED, Row
+from gristmill.cli.bench import ROWS_MEASURED, Row, launcher
 
 DEVICES = ("vulkan", "wgpu")
 LAUNCHES = 100
 Work = Callable[[], None]
 
 
-def launcher(device: runtime.Device, bundle: runtime.Bundle, row: Row) -> Work:
+def work_of(device: runtime.Device, bundle: runtime.Bundle, row: Row) -> Work:
     """One launch of a row and the wait for it."""
-    args = row.args(np.random.default_rng(0))
     kernel = device.load(bundle, row.kernel, row.specialization)
-    given = [device.upload(v) if isinstance(v, np.ndarray) else v for v in args.values()]
-
-    def work() -> None:
-        device.launch(kernel, *given)
-        device.synchronize()
-
-    return work
+    return launcher(device, kernel, row.args(np.random.default_rng(0)))
 
 
 def small(device: runtime.Device, bundle: runtime.Bundle, recorded: bool) -> Work:
@@ -108,7 +101,7 @@ def main() -> None:
         if options.kernel and row.kernel not in options.kernel:
             continue
         try:
-            works = {name: launcher(d, bundle, row) for name, d in devices.items()}
+            works = {name: work_of(d, bundle, row) for name, d in devices.items()}
         except runtime.Refused as refused:
             print(f"| {row.kernel} | refused: {refused} | | | | |")
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -183,16 +183,24 @@ def _select(names: list[str], bundle: runtime.Bundle) -> list[Row]:
     return found
 
 
-def measure(device: runtime.Device, bundle: runtime.Bundle, row: Row, seconds: float) -> Timing:
-    """Time one row for about `seconds`, half of them each for kernel and numpy."""
-    args = row.args(np.random.default_rng(0))
-    kernel = device.load(bundle, row.kernel, row.specialization)
+def launcher(
+    device: runtime.Device, kernel: runtime.LoadedKernel, args: Mapping[str, Any]
+) -> Callable[[], None]:
+    """One launch with copies of the arguments on the device, and the wait for it."""
     given = [device.upload(v) if isinstance(v, np.ndarray) else v for v in args.values()]
 
     def launch() -> None:
         device.launch(kernel, *given)
         device.synchronize()
 
+    return launch
+
+
+def measure(device: runtime.Device, bundle: runtime.Bundle, row: Row, seconds: float) -> Timing:
+    """Time one row for about `seconds`, half of them each for kernel and numpy."""
+    args = row.args(np.random.default_rng(0))
+    kernel = device.load(bundle, row.kernel, row.specialization)
+    launch = launcher(device, kernel, args)
     ours: list[float] = []
     theirs: list[float] = []
     launch()
