@@ -151,6 +151,20 @@ def copy_step(
 
 
 @device
+def copy_next(
+    inside, a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
+    BM, BN, BK, THREADS, RUN, B_COLUMNS,
+):  # fmt: skip
+    """The same, in less time where all of it lies `inside` of the operands."""
+    if inside:
+        copy_step(a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
+                  BM, BN, BK, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
+    else:
+        copy_step(a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
+                  BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
+
+
+@device
 def fill_step(
     a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
     BM, BN, BK, THREADS, AT_ONCE, B_COLUMNS,
@@ -183,12 +197,8 @@ def pipelined(
         barrier()
         k0 = (step + STAGES - 1) * BK
         if k0 < k:
-            if inside:
-                copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
-                          BM, BN, BK, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
-            else:
-                copy_step(a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
-                          BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
+            copy_next(inside, a, b, tile_a, tile_b, behind, k0, m, n, k, top, left,
+                      BM, BN, BK, THREADS, RUN, B_COLUMNS)  # fmt: skip
         copy_commit()
         multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS)
         stage = stage + 1 if stage < STAGES - 1 else 0
@@ -213,12 +223,8 @@ def interleaved(
             barrier()
             k0 = turn * BK
             if k0 < k:
-                if inside:
-                    copy_step(a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
-                              BM, BN, BK, THREADS, RUN, B_COLUMNS, True)  # fmt: skip
-                else:
-                    copy_step(a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
-                              BM, BN, BK, THREADS, RUN, B_COLUMNS, False)  # fmt: skip
+                copy_next(inside, a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
+                          BM, BN, BK, THREADS, RUN, B_COLUMNS)  # fmt: skip
             copy_commit()
         stage = stage + 1 if stage < STAGES - 1 else 0
         step = turn - (STAGES - 1)
