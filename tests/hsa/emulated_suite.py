@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from modules import load_module
-
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
@@ -44,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def compile_bundle(folder: Path, arch: str) -> None:
     """The samples of `tests/runtime`, for an architecture and for the interpreter."""
+    from modules import load_module  # of tests, which is no folder of a script's path
+
     file = TESTS / "runtime/conftest.py"
     samples = load_module(file, "suite_conftest")
     del samples.SAMPLES["tall"]  # has subgroups of 8
