@@ -14,7 +14,7 @@ from typing import Any
 import SCons.Errors
 from SCons.Node.Alias import default_ans
 
-from . import web
+from . import faults, web
 from .config import Config
 from .document import nearest
 from .options import Choice, UsageError
@@ -57,7 +57,7 @@ def declare(env: Any, root: Path, choice: Choice, bundle: Any) -> None:
 
 def check_names(wanted: Iterable[Any], env: Any, config: Config) -> None:
     """Refuse a job or file that does not exist, with the nearest one that does."""
-    jobs = [str(name) for name in default_ans]
+    jobs = [str(name) for name in default_ans if not str(name).startswith(faults.PREFIX)]
     for name in map(str, wanted):
         if name in jobs or os.path.exists(name):
             continue

@@ -128,34 +128,45 @@ def _places(target: str, keys: Iterable[str]) -> Iterator[str]:
 @dataclass(frozen=True)
 class Config:
     """Everything under configs/. `tools`: versions of outside packages, by backend. `llvm`: how
-    LLVM is reached where the command line does not say it."""
+    LLVM is reached where the command line does not say it. `faults`: what is wrong with the files
+    of kernels that cannot be used, by the name that the kernel has or seems to have."""
 
     targets: dict[str, TargetRow]
     kernels: dict[str, KernelRow]
     tools: dict[str, tuple[str, ...]]
     llvm: str = ROUTES[0]
+    faults: dict[str, str] = field(default_factory=dict)
 
 
-def load(root: Path) -> Config:
-    """Read the configuration of the project in `root`. ConfigError says what is wrong where."""
+def load(root: Path, keep_going: bool = False) -> Config:
+    """Read the configuration of the project in `root`. ConfigError says what is wrong where.
+
+    keep_going: a wrong file of one kernel is no error but one of the `faults`.
+    """
     targets = _targets(read(root / "configs/targets.yaml", "configs/targets.yaml"))
     toolchain = read(root / "configs/toolchain.yaml", "configs/toolchain.yaml").mapping(
         ["backends", "accepts", "llvm"], ["backends"]
     )
     tools = _tools(toolchain)
     kernels: dict[str, KernelRow] = {}
+    faults: dict[str, str] = {}
     for path in sorted((root / "configs/kernels").glob("*.yaml")):
         name = path.relative_to(root).as_posix()
-        row = _kernel(read(path, name), path.stem, targets, root)
-        if row.kernel in kernels:
-            raise ConfigError(
-                f"{name}: kernel {row.kernel!r} is configured in {kernels[row.kernel].file} already"
-            )
-        kernels[row.kernel] = row
-    if not kernels:
+        try:
+            row = _kernel(read(path, name), path.stem, targets, root)
+            if row.kernel in kernels:
+                first = kernels[row.kernel].file
+                raise ConfigError(f"{name}: kernel {row.kernel!r} is configured in {first} already")
+        except ConfigError as error:
+            if not keep_going:
+                raise
+            faults[path.stem] = str(error)
+        else:
+            kernels[row.kernel] = row
+    if not kernels and not faults:
         raise ConfigError("configs/kernels: no kernel is configured (expected *.yaml files)")
     llvm = toolchain["llvm"].choice(ROUTES) if "llvm" in toolchain else ROUTES[0]
-    return Config(targets, kernels, tools, llvm)
+    return Config(targets, kernels, tools, llvm, faults)
 
 
 def _targets(document: Node) -> dict[str, TargetRow]:

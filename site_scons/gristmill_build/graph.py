@@ -13,11 +13,10 @@ from gristmill.backends.compile import stage
 from gristmill.ir.targets import BACKENDS
 from gristmill.store.files import sweep, write_atomic
 
-from . import web
+from . import faults, web
 from .config import MADE_FROM, SUFFIXES, Config
 from .options import Choice, UsageError
 from .plan import Compile, Plan, Replay, Trace, joined, plan, tools
-from .sources import module_sources
 
 
 def _numpy() -> str:
@@ -61,26 +60,31 @@ def prepare_output(root: Path, out: str, leave_alone: bool) -> None:
 
 
 def declare(
-    env: Any, root: Path, choice: Choice, config: Config, page: Plan | None = None
+    env: Any,
+    root: Path,
+    choice: Choice,
+    config: Config,
+    tolerant: bool = False,
+    page: Plan | None = None,
 ) -> tuple[Any, int]:
     """The bundle's node, and how many files there are to make. page: nodes that are declared too,
-    for `scons web`. UsageError where a folder is in the place of one of the files."""
+    for `scons web`. tolerant: a kernel whose files are wrong is a node that fails. UsageError where
+    a folder is in the place of one of the files."""
     chosen = plan(choice, config)
     nodes = chosen if page is None else joined(chosen, page)
     for name in _outputs(nodes):
         if (root / name).is_dir():
             raise UsageError(f"{name} is a folder where the build makes a file; remove it")
-    sources: dict[str, tuple[str, ...]] = {}
+    sources, failing = faults.sources(env, root, nodes, tolerant)
     for trace in nodes.traces:
-        module = trace.row.module
-        if module not in sources:
-            sources[module] = module_sources(root, module)
-        _trace(env, trace, sources[module])
+        made = _trace(env, trace, sources[trace.row.module])
+        env.Depends(made, failing.get(trace.row.kernel, []))
     for step in nodes.compiles:
         _compile(env, step, config, choice)
     for loop in nodes.replays:
         _replay(env, loop)
     made = _bundle(env, chosen)
+    env.Depends(made, faults.unconfigured(env, choice))
     if env.GetOption("clean"):
         env.Clean(made, leftovers(root, choice, config, set(_outputs(nodes))))
         if choice.everything:
@@ -91,12 +95,13 @@ def declare(
 def leftovers(root: Path, choice: Choice, config: Config, outputs: set[str]) -> list[str]:
     """What earlier builds made that this one would not, to be cleaned with it: of kernels that are
     configured no more, and, where the choice is of everything, of other targets and variants."""
+    known = {*config.kernels, *config.faults} - {*choice.faults}
     targets = {"kir", *(target.folder for target in choice.targets)}
     found, folder = [], root / choice.out
     for path in sorted(folder.glob("*/*")):
         target, name = path.parent.name, path.name
         ours = target == "kir" or target.partition("-")[0] in BACKENDS
-        gone = target in targets and path.is_dir() and name not in config.kernels
+        gone = target in targets and path.is_dir() and name not in known
         if ours and (choice.everything or gone):
             files = path.rglob("*") if path.is_dir() else [path]
             made = [f.relative_to(folder).as_posix() for f in files if f.suffix in _MADE]
@@ -116,7 +121,7 @@ def _value(env: Any, request: Any) -> Any:
     return env.Value(json.dumps(request, sort_keys=True, separators=(",", ":")))
 
 
-def _trace(env: Any, step: Trace, sources: tuple[str, ...]) -> None:
+def _trace(env: Any, step: Trace, sources: tuple[str, ...]) -> Any:
     request = {
         "module": step.row.module,
         "kernel": step.row.kernel,
@@ -127,7 +132,7 @@ def _trace(env: Any, step: Trace, sources: tuple[str, ...]) -> None:
     }
     # No part of the request: a line that moves changes nothing that is traced.
     env["WORKSHOP"].places[step.ir] = step.constexprs.places
-    env.Trace([step.ir, step.locs], [*sources, _value(env, request)])
+    return env.Trace([step.ir, step.locs], [*sources, _value(env, request)])
 
 
 def _compile(env: Any, step: Compile, config: Config, choice: Choice) -> None:

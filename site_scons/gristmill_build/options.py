@@ -54,10 +54,12 @@ OPTIONS: dict[str, Option] = {
 
 @dataclass(frozen=True)
 class Choice:
-    """A command line, understood."""
+    """A command line, understood. faults: what is wrong with the kernels of it that cannot be
+    built, by name."""
 
     targets: tuple[TargetRow, ...]
     kernels: tuple[KernelRow, ...]
+    faults: dict[str, str]
     everything: bool  # neither targets nor kernels are named
     checks: bool
     llvm: str
@@ -80,11 +82,13 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
             raise UsageError(f"{name}= names nothing; leave it out, or give {OPTIONS[name].values}")
     said = {name: arguments.get(name, option.default) for name, option in OPTIONS.items()}
     targets = _targets(said["target"], said["arch"], config.targets)
-    kernels = tuple(config.kernels[name] for name in _kernels(said["kernel"], config))
+    names = _kernels(said["kernel"], config)
+    kernels = tuple(config.kernels[name] for name in names if name in config.kernels)
     _matched(kernels, targets, bool(said["kernel"]))
     return Choice(
         targets,
         kernels,
+        {name: config.faults[name] for name in names if name in config.faults},
         not (said["target"] or said["arch"] or said["kernel"]),
         _switch("checks", said["checks"]),
         _word("toolchain", said["toolchain"] or config.llvm, ROUTES),
@@ -220,10 +224,11 @@ def _usual(row: TargetRow, name: str) -> bool:
 
 
 def _kernels(text: str, config: Config) -> list[str]:
-    names = _words(text) or list(config.kernels)
+    known = {**config.kernels, **config.faults}
+    names = _words(text) or list(known)
     for name in names:
-        if name not in config.kernels:
-            raise UsageError(f"unknown kernel={name}{nearest(name, config.kernels)}")
+        if name not in known:
+            raise UsageError(f"unknown kernel={name}{nearest(name, known)}")
     return names
 
 

@@ -15,15 +15,25 @@ from .document import ConfigError
 PACKAGE = "gristmill.kernels"
 
 
-def module_sources(root: Path, module: str) -> tuple[str, ...]:
-    """Paths within the project, the module's own file first, the others sorted."""
+def module_sources(root: Path, module: str, faults: list[str] | None = None) -> tuple[str, ...]:
+    """Paths within the project, the module's own file first, the others sorted.
+
+    ConfigError where one is not Python; with `faults`, what is wrong is added to them, and such a
+    file imports nothing.
+    """
     found: set[str] = set()
     todo = [module]
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
+        if name in found:
+            continue
+        found.add(name)
+        try:
             todo += imported_modules(root, f"kernels/{name}.py")
+        except ConfigError as error:
+            if faults is None:
+                raise
+            faults.append(str(error))
     others = sorted(f"kernels/{name}.py" for name in found - {module})
     return (f"kernels/{module}.py", *others)
 
@@ -34,7 +44,10 @@ def imported_modules(root: Path, path: str) -> tuple[str, ...]:
     try:
         tree = ast.parse((root / path).read_bytes())
     except SyntaxError as error:
-        raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from None
+        line = f":{error.lineno}" if error.lineno else ""  # a zero byte stands on none
+        raise ConfigError(f"{path}{line}: {error.msg}") from None
+    except (RecursionError, MemoryError):  # MemoryError: the parser's own bound
+        raise ConfigError(f"{path}: nested deeper than Python parses") from None
     except (OSError, ValueError) as error:  # ValueError: a zero byte
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path}: cannot be read: {reason}") from None

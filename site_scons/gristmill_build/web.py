@@ -14,6 +14,7 @@ from typing import Any
 from gristmill.store.files import write_atomic
 from gristmill.store.wgsl_pack import wgsl_pack
 
+from . import faults
 from .config import Config
 from .options import Choice, UsageError
 from .plan import Compile, Plan, plan
@@ -35,7 +36,7 @@ def page_plan(choice: Choice, config: Config) -> Plan:
     if TARGET not in config.targets:
         raise UsageError(f"{JOB} needs the target {TARGET} in configs/targets.yaml")
     nodes = plan(replace(choice, targets=(config.targets[TARGET],)), config)
-    if not nodes.compiles:
+    if not nodes.compiles and not choice.faults:
         raise UsageError(f"{JOB}: none of the kernels is built for {TARGET}")
     return nodes
 
@@ -58,6 +59,7 @@ def declare(env: Any, root: Path, choice: Choice, compiles: tuple[Compile, ...])
         if path.is_file():
             name = path.relative_to(root / "web").as_posix()
             made.append(env.WebFile(f"{folder}/{name}", f"web/{name}"))
+    env.Depends(made[0], faults.unconfigured(env, choice))
     env.Alias(JOB, made)
 
 
