@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import secrets
-import time
 from pathlib import Path
 
 _TEMPORARY = re.compile(r"\..*\.(\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -31,21 +30,15 @@ class WriteError(OSError):
         self.path, self.cause = path, cause
 
 
-def sweep(folder: Path) -> int:
-    """Delete what writers that were killed left below `folder`; gives the number of files.
+def is_left_over(name: str, dated: float, now: float) -> bool:
+    """Whether a file of that name and date is what a writer left that was killed.
 
-    A temporary file goes if its process is gone and it is a minute old (a process of another
-    machine or container only looks gone), or if it is a day old. What cannot be deleted stays.
+    A temporary file is if its process is gone and it is a minute old (a process of another machine
+    or container only looks gone), or if it is a day old.
     """
-    swept, now = 0, time.time()
-    for path in folder.rglob(".*.tmp"):
-        found = _TEMPORARY.fullmatch(path.name)
-        with contextlib.suppress(OSError):
-            age = now - path.stat().st_mtime
-            if found and (age > _DAY or (age > _MINUTE and not _runs(int(found[1])))):
-                path.unlink()
-                swept += 1
-    return swept
+    found = _TEMPORARY.fullmatch(name)
+    age = now - dated
+    return found is not None and (age > _DAY or (age > _MINUTE and not _runs(int(found[1]))))
 
 
 def _runs(process: int) -> bool:

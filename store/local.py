@@ -1,40 +1,36 @@
-"""The local store: results of build steps by action key, on this machine's disk.
+"""The local store: results of build steps by action key, in a folder.
 
-    ac/KK/KEY       an action's result: output names with sha256 and size (JSON behind its digest)
-    cas/DD/DIGEST   an output's bytes
+    ac/KK/KEY       an action's entry: output names with sha256 and size (see `entries`)
+    cas/DD/DIGEST   an output's bytes, or an action's canonical text
+    claims/KEY      a lock: somebody builds this key
+    leases/NAME     a lock: a build in progress (see `eviction`)
+    usage           bytes in ac and cas, as last counted
 
 Every read is verified against its digest. What does not match is deleted, counted and reported as
 missing, so that the caller builds it again: a damaged store costs time, never a wrong artifact.
-Writers replace whole files, so that any number of processes may share one store.
+Writers replace whole files, so that any number of processes may share one store. No file holds a
+path: the folder may be moved, linked to, or be of a disk that cannot be written.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import re
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from .files import WriteError, sweep, write_atomic
+from . import entries, eviction, locks
+from .entries import Content
+from .files import WriteError, write_atomic
+from .interface import Counts, Outputs, StoreError
 
-_DIGEST = re.compile("[0-9a-f]{64}")
-
-
-@dataclass
-class Counts:
-    """What a store has done since it was opened. `mismatches`: entries dropped as damaged.
-    unkept: results that it could not take."""
-
-    hits: int = 0
-    misses: int = 0
-    mismatches: int = 0
-    written: int = 0
-    unkept: int = 0
+LIMIT = 10 << 30  # bytes
+PATIENCE = 600.0  # seconds that a builder waits for another one of the same key
+_LOOK = 16  # a sixteenth of the limit written, and the store is counted again
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def default_root(environment: Mapping[str, str] = os.environ) -> Path:
@@ -45,88 +41,188 @@ def default_root(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(cache) / "gristmill" / "store"
 
 
-class LocalStore:
-    """Action cache and content store in one folder; safe for threads and processes."""
+def default_limit(environment: Mapping[str, str] = os.environ) -> int:
+    """$GRISTMILL_STORE_LIMIT in bytes (`500M`, `20G`; `0`: none), else LIMIT."""
+    stated = environment.get("GRISTMILL_STORE_LIMIT", "").strip()
+    if not stated:
+        return LIMIT
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", stated, re.IGNORECASE)
+    if not found:
+        raise StoreError(f"GRISTMILL_STORE_LIMIT={stated} is no size; expected such as 500M or 20G")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+
+class LocalStore:
+    """Action cache and content store in one folder; safe for threads and processes.
+
+    limit: bytes that it may hold, 0 for any number. It is passed for a while by what is written
+    between two counts (a sixteenth of it for each process), and by what running builds use.
+    """
+
+    def __init__(self, root: Path, limit: int = LIMIT) -> None:
+        self.root, self.limit = root, limit
         self.counts = Counts()
         self.refusal = ""  # why the first result that was not kept was not
         self._lock = threading.Lock()
-        self._swept = False
+        self._lease: eviction.Lease | None = None
+        self._used: int | None = None  # bytes in the store when it was last counted, by anyone
+        self._added = 0  # bytes written here since
 
-    def get(self, key: str) -> dict[str, bytes] | None:
+    def get(self, key: str) -> Outputs | None:
         """The verified outputs of an action by name; None where any of them is not at hand."""
+        begin = time.perf_counter()
         outputs = self._outputs(key)
-        self._count("misses" if outputs is None else "hits")
+        size = sum(map(len, outputs.values())) if outputs is not None else 0
+        with self._lock:
+            self.counts.hits += outputs is not None
+            self.counts.misses += outputs is None
+            self.counts.bytes_read += size
+            self.counts.seconds += time.perf_counter() - begin
         return outputs
 
-    def keep(self, key: str, outputs: Mapping[str, bytes]) -> None:
+    def get_many(self, keys: Iterable[str]) -> dict[str, Outputs]:
+        """As `get` for each of the keys; those that are not at hand are left out."""
+        found = {key: self.get(key) for key in keys}
+        return {key: outputs for key, outputs in found.items() if outputs is not None}
+
+    def action(self, key: str) -> bytes | None:
+        """The canonical text of an action; None where it is not kept."""
+        return self.content(key)
+
+    def keep(self, key: str, outputs: Mapping[str, bytes], action: bytes = b"") -> None:
         """As `put`, but a disk that refuses is only counted and noted: a store saves time, and
         work that is done does not depend on it."""
         try:
-            self.put(key, outputs)
+            self.put(key, outputs, action)
         except WriteError as error:
             self._count("unkept")
             self.refusal = self.refusal or str(error)
 
-    def put(self, key: str, outputs: Mapping[str, bytes]) -> None:
+    def put(self, key: str, outputs: Mapping[str, bytes], action: bytes = b"") -> None:
         """Keep the outputs of an action. WriteError where the disk refuses."""
-        self._sweep()
-        entry = {}
-        for name, data in sorted(outputs.items()):
-            digest = hashlib.sha256(data).hexdigest()
-            entry[name] = {"sha256": digest, "size": len(data)}
-            if self._content(digest) is None:
-                write_atomic(self._path("cas", digest), data, sync=True)
-        body = json.dumps(
-            {"key": key, "outputs": entry}, sort_keys=True, separators=(",", ":")
-        ).encode()
-        head = hashlib.sha256(body).hexdigest().encode()
-        write_atomic(self._path("ac", key), head + b"\n" + body, sync=True)
-        self._count("written")
-
-    def _sweep(self) -> None:
-        """Once per store and process, delete what killed writers left."""
+        if action and entries.digest(action) != key:
+            raise ValueError(f"the text of an action whose key is not {key}")
+        contents = entries.contents_of(outputs)
+        wanted = [(contents[name].sha256, data) for name, data in sorted(outputs.items())]
+        for name, data in [*wanted, *([(key, action)] if action else [])]:
+            if self.content(name) is None:
+                self._write(self._path("cas", name), data)
+        self._write(self._path("ac", key), entries.encode(key, outputs))
         with self._lock:
-            first, self._swept = not self._swept, True
-        if first:
-            for kind in ("ac", "cas"):
-                sweep(self.root / kind)
+            self.counts.written += 1
+            self.counts.bytes_written += sum(map(len, outputs.values()))
+        self._keep_within_limit()
 
-    def _outputs(self, key: str) -> dict[str, bytes] | None:
-        entry = self._entry(key)
-        if entry is None:
+    @contextlib.contextmanager
+    def claim(self, key: str, patience: float = PATIENCE) -> Iterator[Outputs | None]:
+        """Within it, no other process or thread that shares the store builds this key. Gives its
+        outputs where another has built them since they were missed.
+
+        A builder that dies frees its claim; one that takes longer than `patience`, or a disk
+        without locks, is not waited for: work done twice costs time alone.
+        """
+        try:
+            lock = locks.take(self.root / "claims" / key, patience)
+        except OSError:
+            lock = None
+        try:
+            outputs = self._outputs(key)
+            if outputs is not None:
+                with self._lock:
+                    self.counts.misses -= 1
+                    self.counts.hits += 1
+                    self.counts.waited += 1
+                    self.counts.bytes_read += sum(map(len, outputs.values()))
+            yield outputs
+        finally:
+            if lock:
+                lock.release()
+
+    def close(self) -> None:
+        """End the lease, and bring the store below its limit if this process wrote to it."""
+        with self._lock:
+            lease, self._lease = self._lease, None
+            added, self._used, self._added = self._added, None, 0
+        if lease:
+            lease.release()
+        if self.counts.written:
+            total = eviction.add_used(self.root, added)
+            if 0 < self.limit < total:
+                self._count("evicted", eviction.evict(self.root, self.limit)[1])
+
+    def content(self, digest: str) -> bytes | None:
+        """Verified bytes by their sha256, and by no other name; None where they are not at hand."""
+        path = self._path("cas", digest)
+        data = self._read(path)
+        if data is None or entries.digest(data) == digest:
+            return data
+        self._drop(path)
+        return None
+
+    def _outputs(self, key: str) -> Outputs | None:
+        contents = self._entry(key)
+        if contents is None:
             return None
         found = {}
-        for name, digest in entry.items():
-            data = self._content(digest)
+        for name, content in contents.items():
+            data = self._content_of(content)
             if data is None:
                 return None
             found[name] = data
         return found
 
-    def _entry(self, key: str) -> dict[str, str] | None:
-        """Output name -> digest of an action, or None."""
+    def _content_of(self, content: Content) -> bytes | None:
+        data = self.content(content.sha256)
+        return data if data is not None and len(data) == content.size else None
+
+    def _entry(self, key: str) -> dict[str, Content] | None:
         path = self._path("ac", key)
-        text = _read(path)
+        text = self._read(path)
         if text is None:
             return None
-        head, _, body = text.partition(b"\n")
-        if hashlib.sha256(body).hexdigest().encode() == head:
-            entry = _decoded(body, key)
-            if entry is not None:
-                return entry
+        if (decoded := entries.decode(text, key)) is not None:
+            return decoded[0]
         self._drop(path)
         return None
 
-    def _content(self, digest: str) -> bytes | None:
-        path = self._path("cas", digest)
-        data = _read(path)
-        if data is None or hashlib.sha256(data).hexdigest() == digest:
-            return data
-        self._drop(path)
-        return None
+    def _read(self, path: Path) -> bytes | None:
+        """The bytes of a file, which is in use from now on; None where they cannot be had, for
+        whatever reason."""
+        try:
+            with open(path, "rb", buffering=0) as file:
+                state = os.fstat(file.fileno())
+                data = file.read(state.st_size + 1)
+                if len(data) != state.st_size:
+                    data += file.readall()
+        except OSError:
+            return None
+        return data if self._leased().mark_used(path, state.st_mtime_ns) else None
+
+    def _leased(self) -> eviction.Lease:
+        lease = self._lease
+        if lease is None:
+            with self._lock:
+                lease = self._lease = self._lease or eviction.Lease(self.root)
+        return lease
+
+    def _write(self, path: Path, data: bytes) -> None:
+        self._leased()
+        with self._lock:
+            if self._used is None:
+                self._used = eviction.used_bytes(self.root)
+        write_atomic(path, data, sync=True)
+        with self._lock:
+            self._added += len(data)
+
+    def _keep_within_limit(self) -> None:
+        """Count the store again as it may have passed the limit: others write to it too."""
+        with self._lock:
+            fits = (self._used or 0) + self._added <= self.limit
+            if not self.limit or (fits and self._added * _LOOK < self.limit):
+                return
+            self._used, removed = eviction.evict(self.root, self.limit)
+            self._added = 0
+            self.counts.evicted += removed
 
     def _path(self, kind: str, name: str) -> Path:
         return self.root / kind / name[:2] / name
@@ -136,28 +232,6 @@ class LocalStore:
         with contextlib.suppress(OSError):  # a read-only store keeps it; it is skipped all the same
             path.unlink()
 
-    def _count(self, name: str) -> None:
+    def _count(self, name: str, number: int = 1) -> None:
         with self._lock:
-            setattr(self.counts, name, getattr(self.counts, name) + 1)
-
-
-def _decoded(body: bytes, key: str) -> dict[str, str] | None:
-    """Output name -> digest of an entry's body; None where it has another form or key."""
-    try:
-        data = json.loads(body)
-        if data["key"] != key:
-            return None
-        entry = {name: output["sha256"] for name, output in data["outputs"].items()}
-        # A digest is the name of a file: anything else could name another.
-        fine = all(map(_DIGEST.fullmatch, entry.values()))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
-    return entry if fine else None
-
-
-def _read(path: Path) -> bytes | None:
-    """The bytes of a file; None where they cannot be had, for whatever reason."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
+            setattr(self.counts, name, getattr(self.counts, name) + number)

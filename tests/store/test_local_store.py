@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 def all_files(store: LocalStore) -> list[Path]:
-    return [p for p in store.root.rglob("*") if p.is_file()]
+    return [p for kind in ("ac", "cas") for p in (store.root / kind).rglob("*") if p.is_file()]
 
 
 def test_what_was_put_comes_back(store: LocalStore) -> None:
@@ -182,6 +182,8 @@ def test_what_killed_writers_left_is_swept_and_nothing_else(store: LocalStore) -
         (folder / name).write_bytes(b"half")
         if age:
             os.utime(folder / name, (age, age))
+    counted = store.root / "usage"
+    os.utime(counted, (days, days))
     again = LocalStore(store.root)
     again.put(KEY, OUTPUTS)
     assert set(all_files(again)) - kept == {folder / name for name in list(ages)[2:]}
@@ -210,3 +212,25 @@ def test_the_place_of_the_store() -> None:
     assert default_root({"GRISTMILL_STORE": "/s", "XDG_CACHE_HOME": "/c"}) == Path("/s")
     assert default_root({"XDG_CACHE_HOME": "/c"}) == Path("/c/gristmill/store")
     assert default_root({}) == Path.home() / ".cache/gristmill/store"
+
+
+def test_the_text_of_an_action_is_kept_under_its_key(store: LocalStore) -> None:
+    text = b"gristmill action 2\n..."
+    key = hashlib.sha256(text).hexdigest()
+    assert store.action(key) is None
+    store.put(key, OUTPUTS, text)
+    assert (store.get(key), store.action(key)) == (OUTPUTS, text)
+    with pytest.raises(ValueError, match="whose key is not"):
+        store.put(KEY, OUTPUTS, text)
+
+
+def test_a_store_may_be_moved_and_linked_to(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    store.put(KEY, OUTPUTS)
+    store.close()
+    for path in all_files(store):
+        assert str(tmp_path).encode() not in path.read_bytes()
+    (tmp_path / "store").rename(tmp_path / "moved")
+    (tmp_path / "link").symlink_to("moved")
+    assert LocalStore(tmp_path / "moved").get(KEY) == OUTPUTS
+    assert LocalStore(tmp_path / "link").get(KEY) == OUTPUTS
