@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import secrets
+import time
 from pathlib import Path
 
 _TEMPORARY = re.compile(r"\..*\.(\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -28,6 +29,18 @@ class WriteError(OSError):
         remedy = _REMEDIES.get(cause.errno or 0, "")
         super().__init__(f"cannot write {path}: {reason}; nothing was changed{remedy}")
         self.path, self.cause = path, cause
+
+
+def sweep(folder: Path) -> int:
+    """Delete what writers that were killed left below `folder`; gives the number of files. What
+    cannot be deleted stays."""
+    swept, now = 0, time.time()
+    for path in folder.rglob(".*.tmp"):
+        with contextlib.suppress(OSError):
+            if is_left_over(path.name, path.stat().st_mtime, now):
+                path.unlink()
+                swept += 1
+    return swept
 
 
 def is_left_over(name: str, dated: float, now: float) -> bool:
