@@ -59,7 +59,7 @@ def guarded(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 if shop.verbose:
                     traceback.print_exception(error, file=sys.stderr)
                 raise SCons.Errors.BuildError(node=target[0], errstr=one_line(error)) from None
-            shop.end(verb, target[0])
+            shop.end(verb, target)
 
         return action
 

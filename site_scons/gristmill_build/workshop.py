@@ -38,6 +38,7 @@ class Workshop:
         self.deadline = deadline
         # Where the constexprs of a trace stand, by the file that it makes: see config.Constexprs.
         self.places: dict[str, dict[str, str]] = {}
+        self.changed: set[str] = set()  # results that were changed after they were built
         self._sources: dict[str, bytes] = {}
         self._stamps: dict[str, Any] = {}
         self._digests: dict[str, str] = {}
@@ -106,10 +107,12 @@ class Workshop:
         """A step begins in this thread."""
         self._step.made = False
 
-    def end(self, verb: str, target: Any) -> None:
+    def end(self, verb: str, targets: Any) -> None:
         """It is done. verb: what it did if not all of it came from the store."""
+        changed = [name for name in map(str, targets) if name in self.changed]
+        why = f" (changed after it was built: {', '.join(changed)})" if changed else ""
         with self._lock:
-            self.report(f"{verb if self._step.made else 'fetch'} {target}")
+            self.report(f"{verb if self._step.made else 'fetch'} {targets[0]}{why}")
 
     def close(self) -> None:
         if "_pool" in self.__dict__:
