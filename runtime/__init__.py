@@ -19,6 +19,7 @@ from .errors import (
     ArtifactCorrupt,
     ArtifactMissing,
     BundleError,
+    CodecMissing,
     CompileFailed,
     DeviceLost,
     DeviceTimeout,
@@ -33,6 +34,8 @@ from .errors import (
     Refused,
     StateError,
     SubmissionFailed,
+    Untrusted,
+    VersionMismatch,
 )
 from .launch import LoadedKernel
 from .memory import Buffer, MemoryReport, Slot
@@ -48,6 +51,7 @@ __all__ = [
     "Buffer",
     "Bundle",
     "BundleError",
+    "CodecMissing",
     "CompileFailed",
     "Device",
     "DeviceLost",
@@ -70,6 +74,8 @@ __all__ = [
     "Slot",
     "StateError",
     "SubmissionFailed",
+    "Untrusted",
+    "VersionMismatch",
     "find_devices",
     "open_bundle",
     "open_device",

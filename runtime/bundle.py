@@ -1,6 +1,6 @@
 """Opening a bundle: its entries, and artifacts whose bytes are checked.
 
-A bundle is a directory with `bundle.json`:
+A bundle is a pack (`packs`), a directory of packs, or a directory with `bundle.json`:
     {"schema": 1, "digest": sha256 of the canonical JSON of entries, "entries": [entry...]}
     entry: {"manifest": {...}, "path": relative to the bundle, "sites": [{file,line,column}...]}
 Entries of one kernel, specialization and target stand in the declared order of preference. The
@@ -11,7 +11,7 @@ handed to a driver.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,14 +32,19 @@ _OWN = "gristmill."  # what a device loads for itself, such as the loop that rep
 
 
 class Artifact(NamedTuple):
-    """An entry of a bundle. locs: places of the fault sites in the kernel source, or empty."""
+    """An entry of a bundle. file: where it lies, below a pack's own path for one of a pack. locs:
+    places of the fault sites in the kernel source, or empty. packed: what reads it out of a pack.
+    """
 
     manifest: Manifest
     file: Path
     locs: tuple[Loc | None, ...] = ()
+    packed: Callable[[], bytes] | None = None
 
     def read(self) -> bytes:
         """The artifact's bytes; ArtifactMissing or ArtifactCorrupt where they are not as stated."""
+        if self.packed is not None:
+            return self.packed()
         try:
             blob = self.file.read_bytes()
         except FileNotFoundError as error:
@@ -70,15 +75,22 @@ class Artifact(NamedTuple):
 
 
 class Bundle:
-    """An opened bundle: its entries by kernel and specialization."""
+    """An opened bundle: its entries by kernel and specialization.
 
-    def __init__(self, root: Path, entries: list[dict[str, Any]], digest: str) -> None:
-        self.root, self.digest = root, digest
-        self._entries: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for entry in entries:
-            manifest = entry["manifest"]
-            key = (manifest["kernel"], manifest["specialization"])
-            self._entries.setdefault(key, []).append(entry)
+    entries: in order, each what `artifact` makes an artifact of when it is first asked for.
+    signers: names of the keys whose signatures were found right.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        entries: Mapping[tuple[str, str], Sequence[Any]],
+        artifact: Callable[[Any], Artifact],
+        digest: str,
+        signers: tuple[str, ...] = (),
+    ) -> None:
+        self.root, self.digest, self.signers = root, digest, signers
+        self._entries, self._artifact = entries, artifact
         self._artifacts: dict[tuple[str, str], tuple[Artifact, ...]] = {}
 
     def __len__(self) -> int:
@@ -120,26 +132,6 @@ class Bundle:
         expect(capabilities, Capabilities, f"select {kernel}")
         return choose(self.artifacts(kernel, specialization), capabilities)
 
-    def _artifact(self, entry: dict[str, Any]) -> Artifact:
-        file = self.root / entry["path"]
-        try:
-            manifest = Manifest.from_dict(entry["manifest"], str(file))
-        except ManifestError as error:
-            raise ManifestInvalid(str(error)) from error
-        odd = [p.dtype for p in manifest.params if p.dtype not in DTYPES]
-        if odd:
-            raise ManifestInvalid(
-                "parameter of an unknown type",
-                where=str(file),
-                expected=f"one of {', '.join(DTYPES)}",
-                got=odd[0],
-            )
-        locs = tuple(
-            Loc(site["file"], site["line"], site["column"]) if site else None
-            for site in entry["sites"]
-        )
-        return Artifact(manifest, file, locs)
-
     def _missing(self, kernel: str, specialization: str) -> ArtifactMissing:
         names = self.kernels()
         if kernel not in names:
@@ -154,6 +146,38 @@ class Bundle:
         )
 
 
+class _Folder:
+    """The artifacts of a folder, by their entries in bundle.json."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def artifact(self, entry: dict[str, Any]) -> Artifact:
+        file = self.root / entry["path"]
+        try:
+            manifest = Manifest.from_dict(entry["manifest"], str(file))
+        except ManifestError as error:
+            raise ManifestInvalid(str(error)) from error
+        check_types(manifest, file)
+        locs = tuple(
+            Loc(site["file"], site["line"], site["column"]) if site else None
+            for site in entry["sites"]
+        )
+        return Artifact(manifest, file, locs)
+
+
+def check_types(manifest: Manifest, file: Path) -> None:
+    """ManifestInvalid if a parameter is of a type that there is not."""
+    odd = [p.dtype for p in manifest.params if p.dtype not in DTYPES]
+    if odd:
+        raise ManifestInvalid(
+            "parameter of an unknown type",
+            where=str(file),
+            expected=f"one of {', '.join(DTYPES)}",
+            got=odd[0],
+        )
+
+
 def _sha256(data: bytes) -> str:
     import hashlib  # a tenth of the import time of `runtime`, and needed only from here on
 
@@ -165,15 +189,34 @@ def canonical(entries: list[dict[str, Any]]) -> bytes:
     return json.dumps(entries, sort_keys=True, separators=(",", ":")).encode()
 
 
-def open_bundle(path: str | Path) -> Bundle:
-    """Open the bundle in directory `path` (or its `bundle.json`) and check its digest.
+def open_bundle(
+    path: str | Path,
+    *,
+    verify: str | None = None,
+    keys: str | Path | Sequence[str | Path] | None = None,
+) -> Bundle:
+    """Open a bundle and check its digest: a pack, a directory with `bundle.json` (or that file), or
+    a directory of packs.
 
-    Raises ArtifactMissing (no such file), ArtifactCorrupt (not JSON, wrong digest) and
-    ManifestInvalid (another schema, missing or unknown fields).
+    verify: "require" refuses all but packs that a trusted key has signed, "off" takes any; by
+    default what the environment variable GRISTMILL_VERIFY_PACKS says, else "off". A variable that
+    says "require" wins over "off". keys: files of public keys, or folders of .pub files; by default
+    those that GRISTMILL_TRUSTED_KEYS names.
+
+    Raises ArtifactMissing (no such file), ArtifactCorrupt (not JSON, not a pack, wrong digest),
+    ManifestInvalid (another schema, missing or unknown fields), VersionMismatch (a pack of another
+    ABI), CodecMissing, Untrusted, ArgumentError (no such way to verify).
     """
+    from . import packs  # what packs need is imported where there are some
+
     file = Path(path)
+    required = packs.required(verify)
+    if packs.holds(file):
+        return packs.open_packs(file, required, keys)
     if file.name != INDEX:
         file = file / INDEX
+    if required:
+        raise packs.unsigned_folder(file)
     try:
         text = file.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
@@ -198,7 +241,12 @@ def open_bundle(path: str | Path) -> Bundle:
             got=digest,
             do="rebuild or fetch the bundle again",
         )
-    return Bundle(file.parent, entries, digest)
+    index: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in entries:
+        manifest = entry["manifest"]
+        key = (manifest["kernel"], manifest["specialization"])
+        index.setdefault(key, []).append(entry)
+    return Bundle(file.parent, index, _Folder(file.parent).artifact, digest)
 
 
 def _digest(text: bytes, data: dict[str, Any]) -> str:

@@ -59,6 +59,18 @@ class ManifestInvalid(BundleError, ManifestError):
     """A bundle index or a manifest of another schema, or with missing or wrong fields."""
 
 
+class VersionMismatch(BundleError):
+    """A pack of another ABI than this version reads; the message names both."""
+
+
+class CodecMissing(BundleError):
+    """A pack whose codec is not installed."""
+
+
+class Untrusted(BundleError):
+    """A bundle without the signature of a trusted key, where one is required."""
+
+
 class Refused(GristmillError):
     """A kernel that this device cannot run; `refusal` holds what each variant lacked."""
 

@@ -19,6 +19,9 @@ MAX_LINES = 400
 LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "ir": ({"ir"}, {"numpy"}, set()),
     "store": ({"store"}, set(), {"obstore", "grpc"}),
+    "store/pack": ({"store"}, set(), {"zstandard"}),
+    "store/trust": ({"store"}, set(), {"cryptography"}),
+    "store/distribution": ({"store"}, set(), {"oras", "requests", "urllib3"}),
     "kernels": ({"kernels", "ir.lang", "ir.dtypes", "ir.float8", "ir.ops"}, {"numpy"}, set()),
     "backends": ({"backends", "ir", "store"}, {"numpy"}, {"llvmlite"}),
     "backends/llvm": ({"backends", "ir", "store"}, {"numpy", "llvmlite"}, set()),
