@@ -44,11 +44,16 @@ class CacheError(Exception):
     """A request that a remote cache did not answer as its protocol says: where and what."""
 
 
-class Store(Protocol):
-    """Results of actions by key. Safe for threads."""
+class Remote(Protocol):
+    """Results of actions by key, somewhere else. Safe for threads.
 
-    counts: Counts
-    refusal: str  # why the first result that was not kept was not; empty where all were
+    Every method but `close` raises CacheError where the other side does not answer as it should.
+    """
+
+    @property
+    def counts(self) -> Counts:
+        """What it has done since it was opened."""
+        ...
 
     def get(self, key: str) -> Outputs | None:
         """The verified outputs of an action by name; None where any of them is not at hand."""
@@ -58,20 +63,28 @@ class Store(Protocol):
         ...
 
     def put(self, key: str, outputs: Mapping[str, bytes], action: bytes = b"") -> None:
-        """Keep the outputs of an action. action: its canonical text, kept as the content `key`.
-        WriteError or CacheError where it cannot be kept."""
+        """Keep the outputs of an action. action: its canonical text, kept as the content `key`."""
+
+    def action(self, key: str) -> bytes | None:
+        """The canonical text of an action, whose sha256 is its key; None where it is not kept."""
+
+    def close(self) -> None:
+        """Finish what is under way, within a bound of time."""
+
+
+class Store(Remote, Protocol):
+    """A store that builds use. Reading raises nothing, `put` WriteError where the disk refuses."""
+
+    @property
+    def refusal(self) -> str:
+        """Why the first result that was not kept was not; empty where all were."""
+        ...
 
     def keep(self, key: str, outputs: Mapping[str, bytes], action: bytes = b"") -> None:
         """As `put`, but a refusal is only counted and noted: a store saves time, and work that is
         done does not depend on it."""
 
-    def action(self, key: str) -> bytes | None:
-        """The canonical text of an action, whose sha256 is its key; None where it is not kept."""
-
     def claim(self, key: str, patience: float = ...) -> AbstractContextManager[Outputs | None]:
         """Within it, nobody else who shares the store builds this key. Gives its outputs where
         another has built them since they were missed."""
         ...
-
-    def close(self) -> None:
-        """Finish what is under way, within a bound of time."""

@@ -89,25 +89,33 @@ class LocalStore:
         """The canonical text of an action; None where it is not kept."""
         return self.content(key)
 
-    def keep(self, key: str, outputs: Mapping[str, bytes], action: bytes = b"") -> None:
+    def keep(
+        self, key: str, outputs: Mapping[str, bytes], action: bytes = b"", sync: bool = True
+    ) -> None:
         """As `put`, but a disk that refuses is only counted and noted: a store saves time, and
         work that is done does not depend on it."""
         try:
-            self.put(key, outputs, action)
+            self.put(key, outputs, action, sync)
         except WriteError as error:
             self._count("unkept")
             self.refusal = self.refusal or str(error)
 
-    def put(self, key: str, outputs: Mapping[str, bytes], action: bytes = b"") -> None:
-        """Keep the outputs of an action. WriteError where the disk refuses."""
+    def put(
+        self, key: str, outputs: Mapping[str, bytes], action: bytes = b"", sync: bool = True
+    ) -> None:
+        """Keep the outputs of an action. WriteError where the disk refuses.
+
+        sync: wait for the disk. What can be fetched again need not: what a lost machine wrote in
+        part is found out when it is read.
+        """
         if action and entries.digest(action) != key:
             raise ValueError(f"the text of an action whose key is not {key}")
         contents = entries.contents_of(outputs)
         wanted = [(contents[name].sha256, data) for name, data in sorted(outputs.items())]
         for name, data in [*wanted, *([(key, action)] if action else [])]:
             if self.content(name) is None:
-                self._write(self._path("cas", name), data)
-        self._write(self._path("ac", key), entries.encode(key, outputs))
+                self._write(self._path("cas", name), data, sync)
+        self._write(self._path("ac", key), entries.encode(key, outputs), sync)
         with self._lock:
             self.counts.written += 1
             self.counts.bytes_written += sum(map(len, outputs.values()))
@@ -205,12 +213,12 @@ class LocalStore:
                 lease = self._lease = self._lease or eviction.Lease(self.root)
         return lease
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, data: bytes, sync: bool) -> None:
         self._leased()
         with self._lock:
             if self._used is None:
                 self._used = eviction.used_bytes(self.root)
-        write_atomic(path, data, sync=True)
+        write_atomic(path, data, sync)
         with self._lock:
             self._added += len(data)
 

@@ -18,7 +18,7 @@ MAX_LINES = 400
 # functions). A part `ir.x` stands for the modules ir/x.py and ir/x/. The longest folder wins.
 LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "ir": ({"ir"}, {"numpy"}, set()),
-    "store": ({"store"}, set(), {"obstore", "grpc"}),
+    "store": ({"store"}, set(), {"obstore", "grpc", "google"}),
     "store/pack": ({"store"}, set(), {"zstandard"}),
     "store/trust": ({"store"}, set(), {"cryptography"}),
     "store/distribution": ({"store"}, set(), {"oras", "requests", "urllib3"}),
@@ -27,7 +27,7 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "backends/llvm": ({"backends", "ir", "store"}, {"numpy", "llvmlite"}, set()),
     "backends/cpu": ({"backends", "ir", "store"}, {"numpy", "llvmlite"}, set()),
     "runtime": (
-        {"runtime", "store", "ir.dtypes", "ir.targets", "ir.abi", "ir.interface"},
+        {"runtime", "store", "ir.dtypes", "ir.targets", "ir.abi", "ir.interface", "__version__"},
         {"numpy"},
         set(),
     ),

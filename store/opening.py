@@ -1,0 +1,70 @@
+"""Opening the store that a build was told to use."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from .interface import Remote, Store, StoreError
+from .layered import BUDGET, FLUSH, Bounds, LayeredStore
+from .local import LocalStore, default_limit, default_root
+
+MODES = ("read", "readwrite", "off")
+TIMEOUT = 10.0  # seconds of one request
+
+
+def open_store(
+    url: str = "",
+    mode: str = "readwrite",
+    root: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    warn: Callable[[str], None] = lambda text: None,
+) -> Store:
+    """The local store at `root` (else where the environment says), before the cache at `url`.
+
+    url: empty, or see `open_remote`. mode: of MODES. warn: told at most once, of a cache that is
+    left. StoreError where the URL cannot be understood or a package for it is missing; a cache
+    that does not answer is found out later, and costs a warning.
+    """
+    local = LocalStore(root or default_root(environment), default_limit(environment))
+    if mode not in MODES:
+        raise StoreError(f"unknown cache mode {mode!r:.60}; expected {', '.join(MODES)}")
+    if not url or mode == "off":
+        return local
+    bounds = Bounds(
+        _seconds(environment, "GRISTMILL_CACHE_BUDGET", BUDGET),
+        _seconds(environment, "GRISTMILL_CACHE_FLUSH", FLUSH),
+    )
+    remote = open_remote(url, environment)
+    return LayeredStore(local, remote, url, mode == "readwrite", bounds, warn)
+
+
+def open_remote(url: str, environment: Mapping[str, str] = os.environ) -> Remote:
+    """The cache at a URL: a folder (a path), an object store (s3, gs, az, file), or a cache of the
+    Remote Execution API (grpc, grpcs). StoreError."""
+    from . import objects
+    from .reapi import client, store
+
+    timeout = _seconds(environment, "GRISTMILL_CACHE_TIMEOUT", TIMEOUT)
+    scheme, colon, _ = url.partition("://")
+    if not colon:
+        return LocalStore(Path(url).expanduser(), default_limit(environment))
+    if scheme in objects.SCHEMES:
+        return objects.ObjectStore(url, timeout)
+    if scheme in client.SCHEMES:
+        return store.ReapiStore(client.Client(url, timeout, environment))
+    known = ", ".join([*objects.SCHEMES, *client.SCHEMES])
+    raise StoreError(f"{url}: unknown kind of cache {scheme!r}; expected a folder or {known}")
+
+
+def _seconds(environment: Mapping[str, str], name: str, usual: float) -> float:
+    stated = environment.get(name, "").strip()
+    try:
+        seconds = float(stated or usual)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise StoreError(f"{name}={stated} is no time; expected seconds over 0")
+    return seconds

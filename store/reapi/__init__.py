@@ -1,0 +1,1 @@
+"""A store in a cache that speaks the Remote Execution API (gRPC)."""
