@@ -6,7 +6,6 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +19,6 @@ from gristmill.store.distribution.errors import (
     RegistryUnreachable,
 )
 from gristmill.store.distribution.oci import push
-from gristmill.store.distribution.reference import Reference
-from gristmill.store.distribution.registry import Registry
 from gristmill.store.files import WriteError
 from gristmill.store.pack.errors import PackError
 from gristmill.store.trust.errors import ForeignSignature, ForgedSignature, Unsigned
@@ -347,55 +344,3 @@ def test_a_registry_that_takes_another_manifest_is_told(shop: Shop, fake: Fake) 
     fake.misbehave = other
     with pytest.raises(ContentMismatch, match="took another manifest"):
         shop.push(fake.host)
-
-
-@pytest.mark.parametrize(
-    "challenge",
-    [
-        "",
-        "Bearer",
-        'Bearer realm=""',
-        'Bearer realm="http://127.0.0.1:1/token"',
-        'Bearer realm="nonsense"',
-        "Negotiate",
-        'Basic realm="x"',
-    ],
-)
-def test_a_login_that_leads_nowhere_is_told(
-    shop: Shop, fake: Fake, tmp_path: Path, challenge: str
-) -> None:
-    def ask(handler: Any) -> bool:
-        handler.answer(401, **({"Www_Authenticate": challenge} if challenge else {}))
-        return True
-
-    fake.misbehave = ask
-    login = {"GRISTMILL_OCI_USER": "u", "GRISTMILL_OCI_PASSWORD": "hunter2"}
-    reference = Reference.parse(f"{fake.host}/kernels:v1")
-    registry = Registry(reference, timeout=5, attempts=1, environment=login)
-    with pytest.raises((RegistryRefused, RegistryUnreachable)) as caught:
-        push(registry, shop.packs())
-    assert "hunter2" not in str(caught.value)
-
-
-def test_a_token_for_reading_is_exchanged_for_one_for_writing(shop: Shop, fake: Fake) -> None:
-    bought = []
-
-    def guard(handler: Any) -> bool:
-        if handler.path.startswith("/token"):
-            scope = "write" if "write" in handler.path else "read"
-            bought.append(scope)
-            handler.answer(200, b'{"token": "%s"}' % scope.encode())
-            return True
-        need = "read" if handler.command in ("GET", "HEAD") else "write"
-        if handler.headers.get("Authorization") in (f"Bearer {need}", "Bearer write"):
-            return False
-        realm = f'Bearer realm="http://{fake.host}/token",service="s",scope="{need}"'
-        handler.answer(401, Www_Authenticate=realm)
-        return True
-
-    fake.misbehave = guard
-    login = {"GRISTMILL_OCI_USER": "u", "GRISTMILL_OCI_PASSWORD": "p"}
-    reference = Reference.parse(f"{fake.host}/kernels:v1")
-    push(Registry(reference, attempts=1, environment=login), shop.packs())
-    assert bought == ["read", "write"]
-    assert "v1" in fake.content
