@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from gristmill.backends.hsaco.processors import parse_target
 from gristmill.backends.limits import DEADLINE
 from gristmill.backends.llvm.machine import ROUTES
+from gristmill.store.opening import MODES as CACHE_MODES
+from gristmill.store.pack.codecs import CODECS
 
 from .config import Config, KernelRow, TargetRow, meant
 from .document import nearest
@@ -44,7 +46,14 @@ OPTIONS: dict[str, Option] = {
         "direct | llc", "how SPIR-V is made; by LLVM's llc as a second opinion", "direct"
     ),
     "deadline": Option("SECONDS", "how long one kernel may compile", f"{DEADLINE:g}"),
+    "codec": Option("deflate | zstd | none", "how `scons pack` compresses", "deflate"),
     "out": Option("FOLDER", "where artifacts go", "artifacts"),
+    "cache": Option(
+        "FOLDER | URL", "a cache that builds share: s3, gs, az, file, grpc (else $GRISTMILL_CACHE)"
+    ),
+    "cache_mode": Option(
+        " | ".join(CACHE_MODES), "what is done with it (else $GRISTMILL_CACHE_MODE, or readwrite)"
+    ),
     "verbose": Option("1 | 0", "show tracebacks and carets for failures", "0"),
     "words": Option("WORD,...", "what `scons demo` looks up", "king,paris,piano,seven"),
     "device": Option("DEVICE", "where `scons demo` runs (else the best device)", ""),
@@ -65,7 +74,10 @@ class Choice:
     llvm: str
     spirv_codegen: str
     deadline: float
+    codec: str
     out: str
+    cache: str
+    cache_mode: str
     verbose: bool
     words: str
     device: str
@@ -94,7 +106,10 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
         _word("toolchain", said["toolchain"] or config.llvm, ROUTES),
         _word("spirv_codegen", said["spirv_codegen"], CODEGENS),
         _seconds("deadline", said["deadline"]),
+        _word("codec", said["codec"], tuple(CODECS)),
         said["out"] or "artifacts",
+        said["cache"],
+        said["cache_mode"] and _word("cache_mode", said["cache_mode"], CACHE_MODES),
         _switch("verbose", said["verbose"]),
         said["words"],
         said["device"],
@@ -121,6 +136,7 @@ def help_text(config: Config) -> str:
 
 JOBS: dict[str, str] = {
     "(none)": "every kernel for every default target, and the bundle of what was selected",
+    "pack": "a pack for every target, in OUT/packs",
     "web": "a page that runs the kernels in a browser, in OUT/web",
     "demo": "nearest words in a real embedding table (words=king,paris)",
     "test": "lint, types and all tests but the long ones",

@@ -121,6 +121,15 @@ def verify_open(pack: Pack, keys: Sequence[Key], now: datetime | None = None) ->
     raise late
 
 
+def is_of(file: Path, digest: str) -> bool:
+    """Whether a file holds signatures of the pack of that digest, whoever made them."""
+    try:
+        record = read_statement(_envelope(file)[0], file)
+    except BadFile:
+        return False
+    return bool(record["subject"][0]["digest"][TABLE] == digest)
+
+
 def check_file(pack: Pack, verified: Verified) -> None:
     """ForgedSignature if the digest of the whole file is not the signed one; reads all of it."""
     signed = verified.statement["subject"][0]["digest"].get(FILE)
