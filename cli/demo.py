@@ -23,6 +23,7 @@ from .errors import CHECK_FAILED, CommandError
 from .table import milliseconds
 
 T = TypeVar("T")
+KERNELS = ("rmsnorm", "gemv", "topk")
 HARDWARE = ("discrete", "integrated", "virtual")
 
 
@@ -56,7 +57,7 @@ def demo(arguments: argparse.Namespace) -> int:
     )
     device = steps(
         "open the device",
-        lambda: runtime.open_device(arguments.device) if arguments.device else best_device(),
+        lambda: opened(arguments.device),
         lambda d: f"{d.capabilities.device}: {d.capabilities.name}",
     )
     with device:
@@ -69,6 +70,11 @@ def demo(arguments: argparse.Namespace) -> int:
         return CHECK_FAILED
     print("every result is equal to the oracle within its bound")
     return 0
+
+
+def opened(device: str | None) -> runtime.Device:
+    """The device that is named, else the best one."""
+    return runtime.open_device(device) if device else best_device()
 
 
 def best_device() -> runtime.Device:
@@ -104,7 +110,7 @@ class Neighbours:
         self.rows, self.cols = table.shape
         self.rmsnorm, self.gemv, self.topk = steps(
             "load three kernels",
-            lambda: [device.load(bundle, name, "f32") for name in ("rmsnorm", "gemv", "topk")],
+            lambda: [device.load(bundle, name, "f32") for name in KERNELS],
             lambda kernels: ", ".join(k.manifest.target for k in kernels[:1]),
         )
         # A row over its root mean square has length sqrt(cols); the weight makes that 1.

@@ -102,17 +102,17 @@ def _variants(
 
     def suffixes(artifact: Artifact) -> list[str]:
         made_for = artifact.manifest.target
-        return made_for.removeprefix(_listed(made_for)).split(":")[1:]
+        return made_for.removeprefix(listed(made_for)).split(":")[1:]
 
     fitting = [
         a
         for a in artifacts
-        if _listed(a.manifest.target) == target and capabilities.features.issuperset(suffixes(a))
+        if listed(a.manifest.target) == target and capabilities.features.issuperset(suffixes(a))
     ]
     return sorted(fitting, key=lambda a: -len(suffixes(a)))
 
 
-def _listed(target: str) -> str:
+def listed(target: str) -> str:
     """A target as a device lists it: without features that code uses. What follows the processor
     of a code object is its target id, which devices list as well."""
     return target if target.startswith("hsaco-") else target.partition(":")[0]
@@ -126,7 +126,7 @@ def _unloadable(artifacts: Sequence[Artifact], capabilities: Capabilities) -> li
         target = artifact.manifest.target
         number = numbers[target] = numbers.get(target, -1) + 1
         rules = rules_for(target)
-        if rules is None or _listed(target) in capabilities.targets:
+        if rules is None or listed(target) in capabilities.targets:
             continue
         if why := rules.lacking_architecture(target, capabilities):
             lacks.append(Lack(target, number, (why,)))
@@ -137,7 +137,7 @@ def _advice(artifacts: Sequence[Artifact], capabilities: Capabilities) -> str:
     """What to do where a variant for the device is made for another size of its subgroups."""
     sizes = capabilities.subgroup_sizes
     for a in artifacts:
-        loads = _listed(a.manifest.target) in capabilities.targets
+        loads = listed(a.manifest.target) in capabilities.targets
         if loads and sizes and a.manifest.subgroup not in (None, *sizes):
             size = " or ".join(map(str, sizes))
             return f"add a variant with SUBGROUP: {size} to the kernel's configuration"

@@ -69,27 +69,6 @@ def check_names(wanted: Iterable[Any], env: Any, config: Config) -> None:
         raise UsageError(f"there is nothing to build called {name!r}{meant}")
 
 
-_OPEN = """
-import sys
-from gristmill import runtime
-try:
-    runtime.open_device(sys.argv[1]).close()
-except runtime.GristmillError as error:
-    sys.exit(str(error))
-"""
-
-
-def check_device(wanted: Iterable[Any], choice: Choice) -> None:
-    """Refuse a device that the demo could not open, before anything is built for it."""
-    if not choice.device or "demo" not in map(str, wanted):
-        return
-    # A process of its own, as for the demo: drivers and their threads have no business in SCons.
-    command = [sys.executable, "-c", _OPEN, choice.device]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UsageError(f"device={choice.device}: {done.stderr.strip()}")
-
-
 def _option_for(name: str, config: Config) -> str:
     """What selects the kernel or target of this name, which was given without its option."""
     targets = {*config.targets, *(row.backend for row in config.targets.values())}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 
 import pytest
 
 from gristmill.kernels import families
 from gristmill.store.digest import stage_files
-from gristmill_build import commands, config, options, plan
+from gristmill_build import config, demo, options, plan
 from project import ROOT
 
 CONFIG = config.load(ROOT)
@@ -77,6 +78,35 @@ def test_variants_of_one_specialization_go_before_those_of_all() -> None:
 def test_the_demo_s_device_is_opened_before_anything_is_built() -> None:
     choice = options.choose({"device": "gpu"}, CONFIG)
     with pytest.raises(options.UsageError, match=r"device=gpu: no device 'gpu'; expected one of "):
-        commands.check_device(["demo"], choice)
-    commands.check_device(["all"], choice)
-    commands.check_device(["demo"], options.choose({"device": "interp"}, CONFIG))
+        demo.check(["demo"], choice, CONFIG)
+    demo.check(["all"], choice, CONFIG)
+    demo.check(["demo"], options.choose({"device": "interp"}, CONFIG), CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            {"device": "interp", "target": "wgsl"},
+            "device=interp: interp loads interp-kir, and nothing of that is built; "
+            "add target=interp",
+        ),
+        ({"device": "interp", "kernel": "saxpy,gemv"}, "demo: .* leaves out rmsnorm, topk; name"),
+        ({"device": "cpu", "target": "spirv"}, "device=cpu: cpu loads cpu-.*; add target=cpu"),
+        ({"device": "", "target": "hsaco"}, "nothing of that is built; add target="),
+    ],
+)
+def test_a_demo_whose_device_loads_nothing_of_what_is_built_fails_late(
+    arguments: dict[str, str], said: str
+) -> None:
+    with pytest.raises(options.UsageError, match=said):
+        demo.check(["demo"], options.choose(arguments, CONFIG), CONFIG)
+
+
+def test_a_demo_on_wgpu_without_its_target_fails_late(require: Callable[..., None]) -> None:
+    require("wgpu")
+    said = "device=wgpu: wgpu loads wgsl-webgpu, and nothing of that is built; add target=wgsl"
+    with pytest.raises(options.UsageError, match=said):
+        demo.check(["demo"], options.choose({"device": "wgpu"}, CONFIG), CONFIG)
+    chosen = options.choose({"device": "wgpu", "target": "wgsl"}, CONFIG)
+    demo.check(["demo"], chosen, CONFIG)
