@@ -8,7 +8,7 @@ cheaper op for the same results, or with None.
 from __future__ import annotations
 
 from ..core import Op, Value, float_bits
-from ..dtypes import DType, element_of
+from ..dtypes import DType, bool_, element_of, with_element
 from .conversions import bitcast, convert
 from .fold import FOLDED, fold_op
 from .rewrite import Answer, Rewriter, Rule, Rules, RuleSet
@@ -249,12 +249,16 @@ def shift(rw: Rewriter, op: Op) -> Answer:
 
 def floordiv(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
+    if a.id == b.id:  # 1, but 0 // 0 is 0; NVIDIA's Vulkan compiler says 1 for 64 bits
+        zero = rw.const(0, a.type)
+        none = rw.emit("eq", (a, zero), with_element(a.type, bool_))
+        return _same(op, "select", none, zero, rw.const(1, a.type))
     return a if rw.bits.get(b.id) in (0, 1) else None  # x // 0 is x
 
 
 def mod(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
-    return rw.const(0, a.type) if rw.bits.get(b.id) in (0, 1) else None  # x % 0 is 0
+    return rw.const(0, a.type) if a.id == b.id or rw.bits.get(b.id) in (0, 1) else None
 
 
 def fma(rw: Rewriter, op: Op) -> Answer:
@@ -323,7 +327,7 @@ RULES: Rules = {
 }
 
 # Rules that say nothing of an op without a constant operand, beside folding and `constant_right`.
-NEED_CONSTANT: frozenset[Rule] = frozenset({mul, div, shift, floordiv, mod, fma, assertion})
+NEED_CONSTANT: frozenset[Rule] = frozenset({mul, div, shift, fma, assertion})
 
 
 def _of_equals(rule: Rule) -> Rule:
@@ -338,7 +342,7 @@ def _of_equals(rule: Rule) -> Rule:
 
 # What stands for a rule where no operand is a constant.
 PLAIN: dict[Rule, Rule] = {add: add_values} | {
-    rule: _of_equals(rule) for rule in (idempotent, and_, or_, xor, compare, order)
+    rule: _of_equals(rule) for rule in (idempotent, and_, or_, xor, compare, order, floordiv, mod)
 }
 
 

@@ -240,6 +240,17 @@ def test_the_quotient_times_the_divisor_plus_the_remainder_is_the_number(rng) ->
         assert count(after, "floordiv", "mod", "mul") == 0
 
 
+def test_a_number_over_itself_is_not_divided(rng) -> None:
+    for name in ("i32", "u8", "i64", "u64"):
+        t = DTYPES[name]
+        x = patterns(t, rng)
+        x[:2] = 0, t.min
+        for op in ("floordiv", "mod"):
+            kernel = elementwise(lambda b, v, op=op: b.emit(op, v, v), [t], t)
+            after = same(kernel, [Simplify(), Dce()], [x, x.copy()], (len(x), 1, 1))
+            assert count(after, "floordiv", "mod") == 0
+
+
 def test_vectors_fold_like_scalars(rng) -> None:
     t = DTYPES["f32"]
     x = patterns(t, rng, 4 * 16)
