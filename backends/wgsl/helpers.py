@@ -79,14 +79,16 @@ def _extreme(function: str) -> Callable[[str, Type], str]:
 
 
 def _rounded_down(result: str) -> Callable[[str, Type], str]:
-    """Integer division; / and % of WGSL are defined for every operand."""
+    """Signed division rounded down. WGSL defines / for every operand, and % as well; but the OpSRem
+    that naga makes of % is undefined in Vulkan for operands below 0, and wrong on NVIDIA's."""
 
     def text(name: str, t: Type) -> str:
         own = type_name(t)
         zero = f"{own}()"
         return (
             f"fn {name}(a: {own}, b: {own}) -> {own} {{\n"
-            f"  let rest = a % b;\n"
+            f"  let quotient = a / b;\n"
+            f"  let rest = select(a - quotient * b, {zero}, b == {zero});\n"
             f"  let apart = ((rest ^ b) < {zero}) & (rest != {zero});\n"
             f"  return {result.format(zero=zero, one=_one(t))};\n}}"
         )
@@ -144,7 +146,7 @@ _TEXTS: dict[str, tuple[tuple[str, ...], Callable[[str, Type], str]]] = {
     "is_finite": ((), _test("<")),
     "least": (("is_nan",), _extreme("min")),
     "greatest": (("is_nan",), _extreme("max")),
-    "floor_div": ((), _rounded_down("a / b - select({zero}, {one}, apart)")),
+    "floor_div": ((), _rounded_down("quotient - select({zero}, {one}, apart)")),
     "floor_mod": ((), _rounded_down("rest + select({zero}, b, apart)")),
     "divide": ((), _divide),
     "with_sign": ((), _copysign),
