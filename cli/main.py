@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from . import pack_words
 from .errors import CANNOT, CommandError
 
 WORDS = ("king", "paris", "piano", "seven")  # that the demo looks up
@@ -28,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     devices.add_argument("--json", action="store_true", help="all of it as JSON")
 
     inspect = commands.add_parser("inspect", help="manifest and disassembly of an artifact")
-    inspect.add_argument("path", help="an artifact, or the folder of a bundle")
+    inspect.add_argument("path", help="an artifact, also in a pack, or a bundle")
     inspect.add_argument("--json", action="store_true", help="the manifest or index as JSON")
 
     fatbin = commands.add_parser("fatbin", help="a kernel's cubins and PTX as one file")
@@ -86,6 +87,37 @@ def parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--jobs", type=_positive, help="devices at work at once")
     fuzz.add_argument("--timeout", type=_wait, default=120.0, help="seconds for one program")
 
+    push = commands.add_parser("push", help="packs to an OCI registry")
+    _registry(push)
+    push.add_argument("packs", nargs="+", metavar="PACK", help="packs, of one target each")
+    push.add_argument("--unsigned", action="store_true", help="also packs without a signature")
+
+    pull = commands.add_parser("pull", help="packs from an OCI registry, verified")
+    _registry(pull)
+    pull.add_argument("-o", "--out", default="packs", metavar="DIR", help="where they go (packs)")
+    pull.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="only this one, ptx-sm_80 or all of ptx; may be given several times",
+    )
+    pull.add_argument(
+        "--verify",
+        choices=("require", "off"),
+        default="require",
+        help="whether a trusted key must have signed each pack (require)",
+    )
+    pull.add_argument(
+        "--keys",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a public key, or a folder of them (else those of GRISTMILL_TRUSTED_KEYS)",
+    )
+
+    pack_words.add(commands, _positive)
+
     demo = commands.add_parser("demo", help="nearest words in a real embedding table")
     demo.add_argument("words", nargs="*", default=WORDS, help="words to look up")
     demo.add_argument("--device", help="a device by name (else the best one)")
@@ -127,8 +159,19 @@ def _wait(word: str) -> float:
     return number
 
 
+def _registry(command: argparse.ArgumentParser) -> None:
+    command.add_argument("reference", metavar="REF", help="HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]")
+    command.add_argument("--json", action="store_true", help="the result as JSON")
+    command.add_argument("--plain-http", action="store_true", help="without TLS")
+    command.add_argument(
+        "--timeout", type=_wait, default=30.0, help="seconds without progress (30)"
+    )
+
+
 def _bundle(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--bundle", default="artifacts", help="folder of the bundle")
+    command.add_argument(
+        "--bundle", default="artifacts", help="a bundle: a folder, a pack, installed:NAME"
+    )
 
 
 def _kernels(command: argparse.ArgumentParser) -> None:
@@ -167,6 +210,10 @@ def run(arguments: argparse.Namespace) -> int:
         from .fuzz import fuzz
 
         return fuzz(arguments)
+    if arguments.command in ("push", "pull"):
+        from . import oci
+
+        return oci.push(arguments) if arguments.command == "push" else oci.pull(arguments)
     from .demo import demo
 
     return demo(arguments)
@@ -177,7 +224,10 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(words)
     from ..runtime.errors import GristmillError
     from ..store.manifest import ManifestError
+    from ..store.pack.errors import PackError
+    from ..store.trust.errors import TrustError
 
+    told = (CommandError, GristmillError, ManifestError, PackError, TrustError, OSError)
     try:
         status = run(arguments)
         print(end="", flush=True)  # which takes an output that the caller closed
@@ -185,7 +235,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (CommandError, GristmillError, ManifestError, OSError) as error:
+    except told as error:
         print(f"gristmill {arguments.command}: {_line(error)}", file=sys.stderr)
         return CANNOT
     except KeyboardInterrupt:

@@ -190,13 +190,14 @@ def canonical(entries: list[dict[str, Any]]) -> bytes:
 
 
 def open_bundle(
-    path: str | Path,
+    path: str | Path | None = None,
     *,
     verify: str | None = None,
     keys: str | Path | Sequence[str | Path] | None = None,
 ) -> Bundle:
     """Open a bundle and check its digest: a pack, a directory with `bundle.json` (or that file), or
-    a directory of packs.
+    a directory of packs. Without a path, the packs of all installed wheels with kernels;
+    "installed:NAME" is those of one, such as "installed:ptx".
 
     verify: "require" refuses all but packs that a trusted key has signed, "off" takes any; by
     default what the environment variable GRISTMILL_VERIFY_PACKS says, else "off". A variable that
@@ -205,12 +206,18 @@ def open_bundle(
 
     Raises ArtifactMissing (no such file), ArtifactCorrupt (not JSON, not a pack, wrong digest),
     ManifestInvalid (another schema, missing or unknown fields), VersionMismatch (a pack of another
-    ABI), CodecMissing, Untrusted, ArgumentError (no such way to verify).
+    ABI, a wheel of another version), CodecMissing, Untrusted, ArgumentError (no such verify).
     """
     from . import packs  # what packs need is imported where there are some
 
-    file = Path(path)
     required = packs.required(verify)
+    name = "installed:" if path is None else str(path)
+    if name.startswith("installed:"):
+        from .installed import installed_packs
+
+        files = installed_packs(name.removeprefix("installed:"))
+        return packs.open_files(files, Path(name), required, keys)
+    file = Path(name)
     if packs.holds(file):
         return packs.open_packs(file, required, keys)
     if file.name != INDEX:

@@ -49,7 +49,13 @@ def holds(path: Path) -> bool:
 
 
 def open_packs(path: Path, verify: bool, keys: Keys) -> Bundle:
-    """The bundle of a pack, or of all packs in a directory, by their names.
+    """The bundle of a pack, or of all packs in a directory, by their names. Raises as
+    `open_files`."""
+    return open_files(_files(path) if path.is_dir() else [path], path, verify, keys)
+
+
+def open_files(files: Sequence[Path], where: Path, verify: bool, keys: Keys) -> Bundle:
+    """The bundle of some packs, in their order. where: what it is called in messages.
 
     Raises as `bundle.open_bundle`; BundleError where two packs hold an entry of one path.
     """
@@ -58,7 +64,7 @@ def open_packs(path: Path, verify: bool, keys: Keys) -> Bundle:
     index: dict[tuple[str, str], list[tuple[Pack, int]]] = {}
     packs: list[Pack] = []
     signers = []
-    for file in _files(path) if path.is_dir() else [path]:
+    for file in files:
         with translated():
             pack = Pack.open(file)
             packs.append(pack)
@@ -67,7 +73,7 @@ def open_packs(path: Path, verify: bool, keys: Keys) -> Bundle:
         for number, key in enumerate(zip(pack.kernels, pack.specializations, strict=True)):
             index.setdefault(key, []).append((pack, number))
     _refuse_twins(packs)
-    return Bundle(path, index, _artifact, _digest(packs), tuple(signers))
+    return Bundle(where, index, _artifact, _digest(packs), tuple(signers))
 
 
 def unsigned_folder(file: Path) -> Untrusted:
