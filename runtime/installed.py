@@ -49,9 +49,8 @@ def _packs(point: metadata.EntryPoint) -> list[Path]:
             do="install it again, or uninstall it",
         ) from error
     _check(where, version, abi)
-    for path in paths:
-        if not path.is_file():
-            raise ArtifactMissing("no such file", where=str(path), do=f"install {where} again")
+    if not paths:
+        raise ArtifactMissing("a distribution without packs", where=where, do="install it again")
     return paths
 
 
