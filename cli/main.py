@@ -214,6 +214,18 @@ def run(arguments: argparse.Namespace) -> int:
         from . import oci
 
         return oci.push(arguments) if arguments.command == "push" else oci.pull(arguments)
+    if arguments.command == "pack":
+        from .pack import pack
+
+        return pack(arguments)
+    if arguments.command == "key":
+        from .key import key
+
+        return key(arguments)
+    if arguments.command == "reproduce":
+        from .reproduce import reproduce
+
+        return reproduce(arguments)
     from .demo import demo
 
     return demo(arguments)

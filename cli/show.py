@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from .. import runtime
 from ..ir.abi import GRID_OPS
+from ..runtime.packs import SUFFIX
 from ..store.manifest import Manifest
 from .errors import CommandError
 from .table import table
@@ -37,8 +39,10 @@ _PADDING = re.compile(r"\s*(s_code_end|s_nop 0)\b")
 def inspect(path: str, as_json: bool) -> int:
     """Show the bundle in a folder, or one artifact with its manifest."""
     place = Path(path)
-    if place.is_dir() or place.name == "bundle.json":
+    if place.is_dir() or place.name == "bundle.json" or (place.suffix == SUFFIX and place.exists()):
         return _bundle(place, as_json)
+    if pack := next((p for p in place.parents if p.suffix == SUFFIX and p.is_file()), None):
+        return _packed(pack, place, as_json)
     if not place.exists():
         raise CommandError(f"{path}: no such file or folder; scons builds artifacts")
     manifest_file = place.with_suffix(".json")
@@ -48,8 +52,25 @@ def inspect(path: str, as_json: bool) -> int:
             "beside it, or the folder of a bundle)"
         )
     manifest = Manifest.from_json(manifest_file.read_bytes(), str(manifest_file))
-    artifact = runtime.Artifact(manifest, place)
-    blob = artifact.read()
+    return _artifact(runtime.Artifact(manifest, place), place, as_json)
+
+
+def _packed(pack: Path, place: Path, as_json: bool) -> int:
+    """Show the artifact of a pack that is named as if the pack were a folder."""
+    found = [a for a in runtime.open_bundle(pack) if a.file == place]
+    if not found:
+        raise CommandError(
+            f"{pack} has no {place.relative_to(pack)}; gristmill pack list {pack} shows what it has"
+        )
+    with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
+        copy = Path(folder) / place.name  # for programs that show code
+        copy.write_bytes(found[0].read())
+        return _artifact(found[0], copy, as_json)
+
+
+def _artifact(artifact: runtime.Artifact, place: Path, as_json: bool) -> int:
+    """Show an artifact. place: a file with its bytes."""
+    manifest, blob = artifact.manifest, artifact.read()
     if as_json:
         print(manifest.to_json())
         return 0
@@ -58,7 +79,7 @@ def inspect(path: str, as_json: bool) -> int:
     if place.suffix == ".hsaco":
         from .code_object import describe as described
 
-        print(described(blob, path))
+        print(described(blob, str(artifact.file)))
         print()
     print(blob.decode() if place.suffix in TEXTS else disassembly(place))
     return 0

@@ -57,5 +57,19 @@ def write_bundle(folder: Path, entries: Sequence[Entry]) -> Path:
     return path
 
 
+def read_bundle(path: Path) -> list[Entry]:
+    """The entries of a `bundle.json` that was just made. ManifestError; what a runtime is to open,
+    `runtime.open_bundle` checks."""
+    data = json.loads(path.read_bytes())
+    return [
+        Entry(
+            Manifest.from_dict(row["manifest"], row["path"]),
+            row["path"],
+            tuple(Place(**site) if site else None for site in row["sites"]),
+        )
+        for row in data["entries"]
+    ]
+
+
 def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
