@@ -14,7 +14,7 @@ from typing import Any
 import SCons.Errors
 from SCons.Node.Alias import default_ans
 
-from . import faults, packs, web
+from . import faults, packs, web, wheels
 from .config import Config
 from .document import nearest
 from .options import Choice, UsageError
@@ -42,13 +42,13 @@ def fuzz_commands(tests: str, jobs: int) -> list[Command]:
 
 
 def declare(env: Any, root: Path, choice: Choice, bundle: Any) -> None:
-    """The aliases `all`, `pack`, `web`, `demo`, `test`, `fuzz` and `lint`."""
+    """The aliases `all`, `pack`, `wheels`, `web`, `demo`, `test`, `fuzz` and `lint`."""
     jobs = env["WORKSHOP"].jobs
     device = ["--device", choice.device] if choice.device else []
     words = choice.words.replace(",", " ").split()
     demo = _python("gristmill.cli.main", "demo", "--bundle", choice.out, *device, *words)
     env.Alias("all", bundle)
-    for job in (web.JOB, packs.JOB):
+    for job in (web.JOB, packs.JOB, wheels.JOB):
         env.Alias(job)  # what it makes is declared where it is asked for
     _job(env, "demo", [bundle], lambda: [demo], root)
     _job(env, "test", [bundle], lambda: test_commands(root, choice.tests, jobs), root)

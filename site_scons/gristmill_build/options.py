@@ -137,6 +137,7 @@ def help_text(config: Config) -> str:
 JOBS: dict[str, str] = {
     "(none)": "every kernel for every default target, and the bundle of what was selected",
     "pack": "a pack for every target, in OUT/packs",
+    "wheels": "the packs as Python wheels, one for each backend, in OUT/wheels",
     "web": "a page that runs the kernels in a browser, in OUT/web",
     "demo": "nearest words in a real embedding table (words=king,paris)",
     "test": "lint, types and all tests but the long ones",

@@ -22,7 +22,7 @@ from gristmill.store.pack.writing import Item, write_pack
 from gristmill.store.trust import provenance
 from gristmill.store.trust.signing import is_of, signature_file
 
-from . import faults, refusals
+from . import faults, refusals, wheels
 from .config import Config
 from .options import Choice
 from .plan import Made, plan
@@ -34,19 +34,21 @@ FOLDER = "packs"
 
 
 def asked(wanted: list[Any], choice: Choice) -> bool:
-    """Whether the command line names the job, or a pack."""
+    """Whether the command line names the job, or a pack, or what is made of packs."""
     folder = f"{choice.out}/{FOLDER}"
-    return any(name == JOB or name.startswith(folder) for name in map(str, wanted))
+    named = any(name == JOB or name.startswith(folder) for name in map(str, wanted))
+    return named or wheels.asked(wanted, choice)
 
 
 def declare(
     env: Any, root: Path, choice: Choice, config: Config, wanted: list[Any], bundle: Any
 ) -> int:
-    """The alias `pack`, where it is asked for; gives the number of files that it makes."""
+    """The aliases `pack` and `wheels`, where they are asked for; gives the number of files that
+    they make."""
     if env.GetOption("clean") and choice.everything:
         env.Clean(bundle, _outputs(root, choice))
     if not asked(wanted, choice):
-        return 0
+        return wheels.declare(env, root, choice, wanted, bundle, [])
     nodes = plan(choice, config)
     source = source_of(root, choice.out)
     made = []
@@ -64,7 +66,7 @@ def declare(
         env.Depends(node, faults.unconfigured(env, choice))
         made += node
     env.Alias(JOB, made)
-    return len(made)
+    return len(made) + wheels.declare(env, root, choice, wanted, bundle, made)
 
 
 def source_of(root: Path, out: str) -> dict[str, Any]:

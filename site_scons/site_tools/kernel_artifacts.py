@@ -1,4 +1,4 @@
-"""The SCons tool: the builders Trace, Compile, Replay, Bundle, Pack, WebPack and WebFile."""
+"""The SCons tool: the builders Trace, Compile, Replay, Bundle, Pack, Wheel, WebPack and WebFile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import SCons.Builder
 
-from gristmill_build import packs, steps, web
+from gristmill_build import packs, steps, web, wheels
 
 
 def _label(verb: str) -> Any:
@@ -24,6 +24,7 @@ def generate(env: Any) -> None:
         "Replay": steps.Step(steps.replay, "gristmill replay 1", _label("replay")),
         "Bundle": steps.Step(steps.bundle, "gristmill bundle 1", _label("bundle")),
         "Pack": steps.Step(packs.pack, "gristmill pack of a target 1", _label("pack")),
+        "Wheel": steps.Step(wheels.wheel, "gristmill wheel 1", _label("wheel")),
         "WebPack": steps.Step(web.pack, "gristmill pack 1", _label("pack")),
         "WebFile": steps.Step(web.copy, "gristmill copy 1", _label("copy")),
     }
