@@ -184,6 +184,7 @@ class LayeredStore:
 
     def _leave(self, reason: str) -> None:
         with self._lock:
-            first, self.warning = not self.warning, self.warning or f"cache {self.where}: {reason}"
+            reason = reason if reason.startswith(self.where) else f"{self.where}: {reason}"
+            first, self.warning = not self.warning, self.warning or f"cache {reason}"
         if first:
             self.warn(self.warning)

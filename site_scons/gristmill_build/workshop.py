@@ -13,7 +13,7 @@ import SCons.Util
 
 from gristmill.backends.limits import DEADLINE
 from gristmill.store import digest
-from gristmill.store.local import LocalStore
+from gristmill.store.interface import Outputs, Store
 
 
 class StepError(Exception):
@@ -28,7 +28,7 @@ class Workshop:
 
     def __init__(
         self,
-        store: LocalStore,
+        store: Store,
         jobs: int,
         verbose: bool,
         package: Path = digest.PACKAGE,
@@ -86,12 +86,20 @@ class Workshop:
         self, key: str, names: tuple[str, ...], stage: str, make: Callable[[], dict[str, bytes]]
     ) -> dict[str, bytes]:
         """The outputs of a step, from the store or made now by the compiler's `stage`."""
+
+        def usable(outputs: Outputs | None) -> bool:
+            return outputs is not None and set(outputs) == set(names)
+
         outputs = self.store.get(key)
-        stored = outputs is not None and set(outputs) == set(names)
-        if outputs is None or not stored:
-            outputs = make()
-            self.refuse_edited_compiler(stage)
-            self.store.keep(key, outputs)
+        stored = usable(outputs)
+        if not stored:
+            with self.store.claim(key) as outputs:  # which another build may have made meanwhile
+                stored = usable(outputs)
+                if not stored:
+                    outputs = make()
+                    self.refuse_edited_compiler(stage)
+                    self.store.keep(key, outputs)
+        assert outputs is not None
         with self._lock:
             self.stored += stored
             self.built += not stored
@@ -117,6 +125,13 @@ class Workshop:
     def close(self) -> None:
         if "_pool" in self.__dict__:
             self._pool.close()
+        self.store.close()
+
+    def tally(self) -> dict[str, Any]:
+        """What this build did, in numbers; seconds since it began."""
+        seconds = round(time.monotonic() - self.started, 3)
+        done = {"built": self.built, "stored": self.stored, "failed": self.failed}
+        return {**done, "seconds": seconds}
 
     def summary(self) -> str:
         """One line on what this build did; empty where it did nothing."""
@@ -128,7 +143,8 @@ class Workshop:
         if unkept:
             damaged += f"; warning: {unkept} not kept in the store: {self.store.refusal}"
         seconds = time.monotonic() - self.started
+        share = 100 * self.stored // max(1, self.built + self.stored)
         return (
-            f"gristmill: {self.built} steps built, {self.stored} from the store{failed} "
-            f"in {seconds:.1f} s{damaged}"
+            f"gristmill: {self.built} steps built, {self.stored} from the store ({share} %)"
+            f"{failed} in {seconds:.1f} s{damaged}"
         )
