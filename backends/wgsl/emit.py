@@ -65,7 +65,7 @@ def emit_lowered(
     w = Writer(kernel, target, native)
     body = _Body(w, usage)
     Flow(w, body.lower).region(kernel.body)
-    text = w.module(ENTRY, body.ids.size, body.ids.builtins())
+    text = w.module(ENTRY, body.ids.size, body.ids.builtins(), body.ids.depth())
     return Emitted(
         text.encode("utf-8"),
         ENTRY,

@@ -3,7 +3,9 @@
 WGSL has no way to forbid reassociation or contraction, and drivers do both: Mesa turns
 (x + c) - c into x, SwiftShader as well. What `ir.maths` is made of (roundings by a large summand,
 sums with their errors) is then wrong altogether. A guarded result is written as a selection by a
-condition that is never true, which no compiler can know.
+condition that is never true, which no compiler can know: that the grid of the launch, which is
+data, has more workgroups in z than the runtime lets through. (That the built-in number of
+workgroups is beyond a bound will not do: NVIDIA's compiler knows what its hardware can launch.)
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from ...ir.core import Kernel, Op, Region, Value
 from ...ir.dtypes import element_of
 from ...ir.passes.effects import PURE
 
-CONDITION = "num_workgroups.x > 0x7fffffffu"  # no device has as many
+MOST_Z = (1 << 31) - 1  # workgroups in z of a launch; devices refuse more by LimitExceeded
 _SUMS = ("add", "sub")
 
 

@@ -65,6 +65,10 @@ class Ids:
     def word(self, at: int) -> str:
         return f"params[{at // 4}].{'xyzw'[at % 4]}"
 
+    def depth(self) -> str:
+        """The workgroups of the launch in z."""
+        return self.word(self.layout.grid + 2)
+
     def scalar(self, at: int, dtype: DType) -> str:
         """A by-value scalar whose first word is `at`."""
         low, name = self.word(at), self.w.type(dtype)

@@ -258,8 +258,10 @@ class Writer:
         text = self.literal(const_bits(number, element), element)
         return text if lanes_of(t) == 1 else f"{type_name(t)}({text})"
 
-    def module(self, entry: str, size: tuple[int, int, int], builtins: list[str]) -> str:
-        """The whole module."""
+    def module(
+        self, entry: str, size: tuple[int, int, int], builtins: list[str], depth: str
+    ) -> str:
+        """The whole module. depth: the launch's workgroups in z, a word of the parameters."""
         enables = [f"enable {name};" for name in sorted(self.enables)]
         enables += [f"requires {name};" for name in sorted(self.language)]
         if "subgroups" in self.enables:
@@ -269,7 +271,7 @@ class Writer:
         function = [
             f"@compute @workgroup_size({x}, {y}, {z})",
             f"fn {entry}({', '.join(builtins)}) {{",
-            *([f"  let never = {guards.CONDITION};"] if self.guards else []),
+            *([f"  let never = {depth} > {guards.MOST_Z:#x}u;"] if self.guards else []),
             *("  " + line for line in self.head),
             *self.lines,
             "}",

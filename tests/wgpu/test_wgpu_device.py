@@ -176,6 +176,17 @@ def test_a_wrong_command_is_a_failed_submission(run: Runner, driver: str) -> Non
     run(program, driver)
 
 
+def test_a_grid_too_deep_for_what_the_code_relies_on_is_refused(run: Runner, driver: str) -> None:
+    program = """
+        from gristmill.runtime.launch import Command
+
+        command = Command(device.load(bundle, "group_ids"), (), (), (1, 1, 1 << 31))
+        expect(runtime.LimitExceeded, "in z", lambda: device._encoder._fold(command))
+        device.close()
+        """
+    run(program, driver)
+
+
 def test_an_error_of_a_call_is_told_and_does_no_harm(run: Runner, driver: str) -> None:
     program = """
         logical, y = device._logical, device.upload(np.ones(9, np.float32))

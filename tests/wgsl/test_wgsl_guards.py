@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -72,3 +73,9 @@ def test_only_what_needs_it_is_guarded() -> None:
     assert guards(made(ROUND)) == guards(made(FUSED)) == guards(made(ERROR)) == 1
     assert guards(made(SQUARES)) == 1  # a product with a constant is not
     assert guards(replace(made(SQUARES), fast=("contract",))) == 0
+
+
+def test_no_compiler_knows_the_condition_by_what_its_hardware_can_launch() -> None:
+    text = emit(made(ROUND), "webgpu", Options()).blob.decode()
+    (condition,) = (line for line in text.splitlines() if "let never" in line)
+    assert re.fullmatch(r"  let never = params\[\d\]\.[xyzw] > 0x7fffffffu;", condition)

@@ -156,6 +156,9 @@ export function block(manifest, scalars, counts, grid) {
   return words;
 }
 
+/** Kernels rely on it that no launch has more workgroups in z. */
+const MOST_Z = 0x7fffffff;
+
 /**
  * The groups to dispatch for a grid: itself, or folded where the device has no such dimension.
  * Kernels undo the folding.
@@ -166,6 +169,7 @@ export function block(manifest, scalars, counts, grid) {
  */
 export function folded(grid, limit) {
   if (Math.max(...grid) <= limit) return grid;
+  if (grid[2] > MOST_Z) throw new LimitExceeded("workgroups of a launch in z", MOST_Z, grid[2]);
   const total = grid[0] * grid[1] * grid[2];
   const most = Math.min(limit * limit, 0xffffffff);
   if (total > most) throw new LimitExceeded("workgroups of a launch", most, total);

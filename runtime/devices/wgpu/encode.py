@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import StateError
+from ...errors import LimitExceeded, StateError
 from ...launch import Command, Grid, folded, parameter_block
 from .adapters import ITEM
 from .buffers import COPY_SOURCE, COPY_TARGET, RESOLVE, UNIFORM, Transfers, WgpuBuffer
@@ -23,6 +23,7 @@ from .pipelines import Pipeline, Place, bind_group, stride_of
 # A submission holds at most so many launches, and so many invocations in all: a driver gives up on
 # one that it finds too long, and takes only so many commands.
 MOST_LAUNCHES, MOST_INVOCATIONS = 512, 1 << 30
+_MOST_Z = (1 << 31) - 1  # workgroups in z; the code relies on it (backends.wgsl.guards)
 
 
 class Step(NamedTuple):
@@ -122,7 +123,10 @@ class Encoder:
             lib.wgpuComputePassEncoderRelease(work)
 
     def _fold(self, command: Command) -> Grid:
-        return folded(command.grid, self._grid, f"kernel {command.kernel.name}")
+        where, depth = f"kernel {command.kernel.name}", command.grid[2]
+        if depth > _MOST_Z:
+            raise LimitExceeded("workgroups of a launch in z", _MOST_Z, depth, where, "use x or y")
+        return folded(command.grid, self._grid, where)
 
     def _step(self, command: Command, grid: Grid, group: Any, at: int) -> Step:
         x, y, z = command.kernel.manifest.workgroup
