@@ -50,7 +50,7 @@ class LayeredStore:
         self.bounds = bounds or Bounds()
         self.warning = ""  # what `warn` was told
         self._lock = threading.Lock()
-        self._reads, self._writes = True, write
+        self._reads, self._publishes = True, write
         self._failures = {"read": 0, "write": 0}  # in a row
         self._answered = False  # whether it has ever done what it was asked
         self._lost = 0.0
@@ -91,13 +91,13 @@ class LayeredStore:
 
     def put(self, key: str, outputs: Mapping[str, bytes], action: bytes = b"") -> None:
         """Keep and publish the outputs of an action. WriteError where the local disk refuses."""
-        if self._writes:
+        if self._publishes:
             self._uploads.add(key, dict(outputs), action)
         self.local.put(key, outputs, action)
 
     def keep(self, key: str, outputs: Mapping[str, bytes], action: bytes = b"") -> None:
         """As `put`, but a refusal is only counted and noted."""
-        if self._writes:
+        if self._publishes:
             self._uploads.add(key, dict(outputs), action)
         self.local.keep(key, outputs, action)
 
@@ -114,7 +114,7 @@ class LayeredStore:
 
     def close(self) -> None:
         """Publish what waits for it, within a bound of time."""
-        if self._writes:
+        if self._publishes:
             self._uploads.finish(self.bounds.flush)
             if self._uploads.left_out:
                 self._leave(f"{self._uploads.left_out} results were not published in time")
@@ -168,19 +168,18 @@ class LayeredStore:
         """Whether it is time to leave the cache: it was never there, or is not any more."""
         with self._lock:
             self._failures[kind] += 1
-            if not self._answered:
-                self._writes = False
-                return True
-            return self._failures[kind] >= _IN_A_ROW
+            leave = not self._answered or self._failures[kind] >= _IN_A_ROW
+        if not self._answered:
+            self._uploads.stop()
+        return leave
 
     def _upload_failed(self, error: Exception) -> bool:
         with self._lock:
             self.remote.counts.unkept += 1
-        if self._failed("write"):
-            self._writes = False
-            self._leave(f"{error}; nothing is published any more")
-            return False
-        return True
+        if not self._failed("write"):
+            return True
+        self._leave(f"{error}; nothing is published any more")
+        return False
 
     def _leave(self, reason: str) -> None:
         with self._lock:

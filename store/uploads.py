@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
@@ -55,10 +54,10 @@ class Uploads:
 
     def finish(self, seconds: float) -> None:
         """Wait until everything is sent, or for so long; then send nothing more."""
-        deadline = time.monotonic() + seconds
         with self._change:
-            self._change.wait_for(lambda: not self._waiting and not self._busy, timeout=seconds)
-            self.left_out += self._busy if time.monotonic() >= deadline else 0
+            if self._open:
+                self._change.wait_for(lambda: not self._waiting and not self._busy, seconds)
+            self.left_out += self._busy
         self.stop()
 
     def _work(self) -> None:
