@@ -20,7 +20,7 @@ from ...ir.passes.unroll import Unroll
 from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options
 from ..llvm import toolchain
-from . import fast, nv, shared
+from . import driver_faults, fast, nv, shared
 from .arch import ARCHS, SUBGROUP, Arch
 from .effort import thorough
 from .kernel import write_kernel
@@ -74,7 +74,7 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
         facts["dynamic_shared_bytes"] = dynamic
     facts |= nv.facts(kernel)
     return Emitted(
-        made.encode("ascii"),
+        driver_faults.avoided(made).encode("ascii"),
         kernel.name,
         requires=nv.requires(kernel),
         shared_bytes=block.bytes,

@@ -17,7 +17,7 @@ from gristmill.ir.text import print_kernel
 from gristmill.kernels.elementwise import saxpy
 from gristmill.kernels.softmax import softmax
 from kernel_text import kernel
-from ptx_tools import compiled, ptx
+from ptx_tools import assembled, compiled, ptx
 
 PRODUCT_AND_SUM = """
     %2 = global_id {{dim=0}} : i32
@@ -47,6 +47,32 @@ def test_version_and_target_are_the_lowest_that_serve(name: str) -> None:
     assert f".version {VERSIONS[name]}\n.target {name}\n" in text
     assert manifest.facts["ptx_isa"] == VERSIONS[name]
     assert manifest.entry == "test"
+
+
+@pytest.mark.parametrize("lanes", ["", "x4"])
+@pytest.mark.parametrize("written", ["abs", "select"])
+def test_no_driver_takes_the_absolute_value_of_16_bits_to_be_above_0(
+    written: str, lanes: str, arch: str
+) -> None:
+    t, of = f"i16{lanes}", f"{{lanes={lanes[1:]}}} " if lanes else ""
+    zero = f"    %4 = const 0 : i16\n    %5 = splat %4 : {t}\n" if lanes else ""
+    zero = zero or "    %5 = const 0 : i16\n"
+    forms = {
+        "abs": f"%6 = abs %3 : {t}",
+        "select": f"%7 = sub %5, %3 : {t}\n    %8 = lt %3, %5 : bool{lanes}\n"
+        f"    %6 = select %8, %7, %3 : {t}",
+    }
+    text = ptx(
+        kernel(
+            "x: i16 buffer readwrite",
+            f"\n    %2 = global_id {{dim=0}} : i32\n    %3 = load %0, %2 {of}: {t}\n{zero}"
+            f"    {forms[written]}\n    store %0, %2, %6\n    return",
+        ),
+        arch,
+    )
+    assert "abs.s16" not in text
+    assert text.count("abs.s32") == (int(lanes[1:]) if lanes else 1)
+    assembled(text, arch)
 
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16"])
