@@ -37,7 +37,6 @@ class ObjectStore:
         self.counts = Counts()
         self.refusal = ""
         self._lock = threading.Lock()
-        self._damaged: set[str] = set()  # paths to be replaced
         self._objects = _opened(url, timeout)
 
     def get(self, key: str) -> Outputs | None:
@@ -90,13 +89,13 @@ class ObjectStore:
             return None
         decoded = entries.decode(text, key)
         if decoded is None:
-            self._drop(path)
+            self._mismatch()
             return None
         contents, carried = decoded
         if carried is not None:
             outputs = entries.carried_outputs(contents, carried)
             if outputs is None:
-                self._drop(path)
+                self._mismatch()
             return outputs
         found = {}
         for name, content in contents.items():
@@ -104,7 +103,7 @@ class ObjectStore:
             if data is None:
                 return None
             if len(data) != content.size:
-                self._drop(path)
+                self._mismatch()
                 return None
             found[name] = data
         return found
@@ -114,14 +113,13 @@ class ObjectStore:
         data = self._read(path, most)
         if data is None or entries.digest(data) == digest:
             return data
-        self._drop(path)
+        self._mismatch()
         return None
 
-    def _drop(self, path: str) -> None:
-        """What a path holds is damaged: the next one who writes it replaces it."""
+    def _mismatch(self) -> None:
+        """What a path holds is damaged; the next one who writes it will find it in the way."""
         with self._lock:
             self.counts.mismatches += 1
-            self._damaged.add(path)
 
     def _read(self, path: str, most: int) -> bytes | None:
         """The bytes of an object, b"" where there are more than `most`; None where there is none.
@@ -139,17 +137,13 @@ class ObjectStore:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
-        with self._lock:
-            replace = path in self._damaged
-            self._damaged.discard(path)
         with _translated(f"{self.url}: cannot write {path}"):
-            if not replace:
-                try:
-                    obstore.put(self._objects, path, data, mode="create")
-                    return
-                except AlreadyExistsError:
-                    pass
-        if replace or not self._is_whole(path):
+            try:
+                obstore.put(self._objects, path, data, mode="create")
+                return
+            except AlreadyExistsError:
+                pass
+        if not self._is_whole(path):
             with _translated(f"{self.url}: cannot replace {path}"):
                 obstore.put(self._objects, path, data, mode="overwrite")
 
