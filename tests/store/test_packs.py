@@ -82,6 +82,44 @@ def test_one_entry_is_read_without_the_others(tmp_path: Path) -> None:
             pack.read(0)
 
 
+def test_opening_decodes_no_manifest_and_no_blob(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = items(200)
+    decoded: list[str] = []
+
+    def counted(codec: int, data: bytes, size: int, where: str, dictionary: bytes = b"") -> bytes:
+        decoded.append(where.removeprefix(str(tmp_path)))
+        return decode(codec, data, size, where, dictionary)
+
+    decode = codecs.decode
+    monkeypatch.setattr(codecs, "decode", counted)
+    with opened(tmp_path / "a.pack", pack_bytes(given)) as pack:
+        assert decoded == ["/a.pack: its names"]
+        assert pack.read(100) == given[100].blob
+        pack.read(101)
+        assert pack.entry(100) == given[100].entry
+        pack.entry(101)
+    name = "/a.pack/interp-kir/kernel25"
+    assert decoded[1:] == [
+        "/a.pack: its dictionary",
+        f"{name}/s0.kir",
+        f"{name}/s1.kir",
+        "/a.pack: manifests 3",
+    ]
+
+
+@pytest.mark.parametrize("codec", ["deflate", "zstd"])
+def test_a_pack_is_no_longer_than_its_artifacts_by_themselves(require: Any, codec: str) -> None:
+    if codec == "zstd":
+        require("zstandard")
+    noise = [item(f"k{n:03}", blob=b"%d " % n + os.urandom(1500)) for n in range(200)]
+    assert len(pack_bytes(noise, codec)) <= sum(len(i.blob) + 200 for i in noise)
+    given = items(200)
+    alone = sum(len(codecs.encode(codecs.CODECS[codec], i.blob)) for i in given)
+    assert len(pack_bytes(given, codec)) <= 1.05 * alone
+
+
 def test_every_byte_is_covered_by_a_digest(tmp_path: Path) -> None:
     """Padding and what is reserved too: each byte changed is a typed error."""
     path = tmp_path / "a.pack"
