@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from gristmill.store.bundle import Entry, Place
 from gristmill.store.manifest import Manifest, ParamInfo
 from gristmill.store.pack import codecs, format
+from gristmill.store.pack.reading import Pack
 from gristmill.store.pack.writing import Item, pack_bytes
 
 LINES = "".join(f"  %r.{n} = add %r.{n}, {n} : i32\n" for n in range(40))
@@ -84,3 +86,9 @@ def single(blob: bytes, raw: int, codec: int, content: bytes) -> bytes:
     )
     size = format.HEADER_BYTES + len(made) + len(filled)
     return format.header(format.ABI, size, made) + made + filled
+
+
+def opened(path: Path, data: bytes) -> Pack:
+    """The pack of these bytes, written to a file and opened."""
+    path.write_bytes(data)
+    return Pack.open(path)
