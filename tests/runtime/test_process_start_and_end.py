@@ -192,6 +192,36 @@ def test_a_fork_of_a_process_that_uses_vulkan_is_told_and_ends_well(bundle_folde
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("name", ["wgpu", "vulkan"])
+def test_a_missing_package_is_told_before_a_fork_and_counts_as_no_use_of_a_driver(name):
+    """An attempt without the package must not keep a later child from opening a device."""
+    program = """
+        import os, sys
+        from gristmill import runtime
+        from gristmill.runtime.devices import forks
+        def told(name):
+            sys.modules[name] = None
+            try:
+                runtime.open_device(name)
+            except runtime.NoDevice as error:
+                del sys.modules[name]
+                assert f"the {name} package is not installed" in str(error), error
+        told(sys.argv[1])
+        child = os.fork()
+        if child == 0:
+            forks.use("a driver")  # NoDevice where one was in use
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        forks.use("a driver")
+        child = os.fork()
+        if child == 0:
+            told(sys.argv[1])
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        """
+    run(program, name)
+
+
 def test_a_fork_that_comes_first_may_open_vulkan(bundle_folder, elsewhere):
     program = """
         import os, sys

@@ -36,8 +36,8 @@ os.register_at_fork(after_in_child=_note_fork)
 class Instance:
     """A VkInstance with a count of its users."""
 
-    def __init__(self) -> None:
-        self.api = Api()
+    def __init__(self, api: Api) -> None:
+        self.api = api
         self.users = 0
         self.environment = _environment()
         self.validation = os.environ.get(VALIDATION, "") not in ("", "0")
@@ -127,14 +127,15 @@ def acquire() -> Instance:
     NoDevice in the child of a process that used such drivers (see `forks`).
     """
     global _current
-    forks.use("Vulkan")
     with _lock:
+        api = _current.api if _current else Api()  # without the package, no driver comes into use
+        forks.use("Vulkan")
         if _current is not None and _current.environment != _environment():
             if _current.users == 0:
                 _current.destroy()
             _current = None
         if _current is None:
-            _current = Instance()
+            _current = Instance(api)
         _current.users += 1
         return _current
 

@@ -30,8 +30,8 @@ os.register_at_fork(after_in_child=_note_fork)
 class Instance:
     """A WGPUInstance, and the environment in which it was made."""
 
-    def __init__(self, environment: tuple[str | None, ...]) -> None:
-        self.api, self.environment = Api(), environment
+    def __init__(self, api: Api, environment: tuple[str | None, ...]) -> None:
+        self.api, self.environment = api, environment
         extras, chain = self.api.chained(
             "WGPUInstanceExtras", "InstanceExtras", backends=_PRIMARY, flags=_NO_FLAGS
         )
@@ -57,12 +57,14 @@ def acquire() -> Instance:
 
     NoDevice in the child of a process that used such drivers (see `forks`).
     """
-    forks.use("wgpu")
     environment = tuple(map(os.environ.get, _VARIABLES))
     with _lock:
-        if environment not in _instances:
-            _instances[environment] = Instance(environment)
-        return _instances[environment]
+        found = _instances.get(environment)
+        api = found.api if found else Api()  # without the package, no driver comes into use
+        forks.use("wgpu")
+        if found is None:
+            found = _instances[environment] = Instance(api, environment)
+        return found
 
 
 def leave(instance: Instance) -> None:
