@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from gristmill.store.distribution.errors import (
     ArtifactInvalid,
+    ExtraMissing,
     ReferenceInvalid,
     RegistryRefused,
     TargetMissing,
@@ -144,3 +146,9 @@ def test_a_reference_is_read_and_written(text: str, loopback: bool) -> None:
     reference = Reference.parse(text)
     assert str(reference) == text
     assert reference.loopback == loopback
+
+
+def test_without_oras_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "oras.provider", None)
+    with pytest.raises(ExtraMissing, match=r"pip install 'gristmill\[oci\]'"):
+        Registry(Reference.parse("127.0.0.1:1/kernels:v1"), environment={})

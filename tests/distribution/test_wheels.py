@@ -8,6 +8,7 @@ import csv
 import hashlib
 import importlib
 import io
+import platform
 import subprocess
 import sys
 import zipfile
@@ -15,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.tags import sys_tags
+from packaging.utils import parse_wheel_filename
 
 from gristmill import __version__, runtime
 from gristmill.store.distribution.errors import ArtifactInvalid
@@ -109,7 +112,6 @@ def test_its_record_holds_every_file(tmp_path: Path) -> None:
 
 
 def test_machine_code_of_a_host_says_so_in_the_tag(tmp_path: Path) -> None:
-    packaging = pytest.importorskip("packaging.utils")
     targets = ("cpu-x86-64-v3", "cpu-x86-64-v2", "cpu-aarch64", "hsaco-gfx942")
     made = wheels(tmp_path / "dist", *(pack(tmp_path, target) for target in targets))
     assert [path.name.partition("-py3-")[2] for path in made] == [
@@ -117,17 +119,26 @@ def test_machine_code_of_a_host_says_so_in_the_tag(tmp_path: Path) -> None:
         "none-manylinux_2_17_x86_64.musllinux_1_1_x86_64.whl",
         "none-any.whl",
     ]
-    names = [packaging.parse_wheel_filename(path.name)[0] for path in made]
+    names = [parse_wheel_filename(path.name)[0] for path in made]
     assert names == ["gristmill-kernels-cpu"] * 2 + ["gristmill-kernels-hsaco"]
     for path in made:
         with zipfile.ZipFile(path) as archive:
             (name,) = [n for n in archive.namelist() if n.endswith("/WHEEL")]
             text = archive.read(name).decode()
-        tags = packaging.parse_wheel_filename(path.name)[3]
+        tags = parse_wheel_filename(path.name)[3]
         assert {str(tag) for tag in tags} == {
             line.removeprefix("Tag: ") for line in text.splitlines() if line.startswith("Tag: ")
         }
         assert f"Root-Is-Purelib: {'true' if 'none-any' in path.name else 'false'}" in text
+
+
+def test_pip_takes_the_wheel_of_its_own_host_alone(tmp_path: Path) -> None:
+    hosts = {"x86_64": "cpu-x86-64-v3", "aarch64": "cpu-aarch64"}
+    here = set(sys_tags())
+    for machine, target in hosts.items():
+        (wheel,) = wheels(tmp_path / machine, pack(tmp_path, target))
+        fits = bool(here & parse_wheel_filename(wheel.name)[3])
+        assert fits == (machine == platform.machine()), wheel.name
 
 
 @pytest.mark.parametrize(
