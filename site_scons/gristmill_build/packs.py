@@ -128,21 +128,21 @@ def _request(env: Any, choice: Choice, steps: list[Made], source: dict[str, Any]
 
 def origin(request: dict[str, Any]) -> provenance.Origin:
     """The part of a record that does not depend on the pack's bytes."""
-    source = request["source"]
-    commit = {"gitCommit": source["commit"]} if source else {}
-    notes = {"dirty": source["dirty"]} if source else {"commit": "unknown"}
-    materials: list[Any] = [("source", commit, notes)]
+    materials: list[Any] = []
+    if source := request["source"]:
+        commit = {"gitCommit": source["commit"]}
+        materials.append(("source", commit, {"dirty": source["dirty"]}))
     materials += [
         (f"compiler, {name}", {"sha256": digest}, {})
         for name, digest in sorted(request["stages"].items())
     ]
-    materials += [(tool, {}, {}) for tool in request["tools"]]
     return provenance.Origin(
         provenance.BUILD,
         request["parameters"],
         materials,
         request["builder"],
         request["versions"],
+        request["tools"],
     )
 
 

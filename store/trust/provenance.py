@@ -28,19 +28,20 @@ LOCAL = "urn:gristmill:builder:local"
 BUILDER = "GRISTMILL_BUILDER"  # the environment variable with the builder's URI
 FILE, TABLE = "sha256", "gristmillTable"
 _DIGEST = re.compile("[0-9a-f]{64}")
-_MATERIALS = "resolvedDependencies"
+_MATERIALS, _INTERNAL = "resolvedDependencies", "internalParameters"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
     """What a pack was made from. parameters: as asked for; materials: (name, digests, notes) of
-    each; builder: a URI; versions: of what ran."""
+    each, with one digest at least; builder: a URI; versions: of what ran; tools: what compiled."""
 
     kind: str
     parameters: Mapping[str, Any]
     materials: Sequence[tuple[str, Mapping[str, str], Mapping[str, Any]]]
     builder: str
     versions: Mapping[str, str]
+    tools: Sequence[str] = ()
 
 
 def statement_file(pack: str | os.PathLike[str]) -> Path:
@@ -60,7 +61,7 @@ def statement(path: str | os.PathLike[str], origin: Origin) -> bytes:
             "buildDefinition": {
                 "buildType": origin.kind,
                 "externalParameters": dict(origin.parameters),
-                "internalParameters": {},
+                _INTERNAL: {"tools": list(origin.tools)} if origin.tools else {},
                 _MATERIALS: [
                     {"name": name, "digest": dict(digests), **_notes(notes)}
                     for name, digests, notes in origin.materials
@@ -91,6 +92,7 @@ def read_statement(data: bytes, where: str | os.PathLike[str]) -> dict[str, Any]
             and _DIGEST.fullmatch(subject[0]["digest"][TABLE])
             and isinstance(record["predicate"]["runDetails"]["builder"]["id"], str)
             and isinstance(record["predicate"]["buildDefinition"]["externalParameters"], dict)
+            and isinstance(record["predicate"]["buildDefinition"].get(_INTERNAL, {}), dict)
             and all(map(_is_material, record["predicate"]["buildDefinition"][_MATERIALS]))
         )
     except (ValueError, LookupError, TypeError, RecursionError) as error:
@@ -126,6 +128,7 @@ def told(record: Mapping[str, Any]) -> list[str]:
     lines = [f"builder {record['predicate']['runDetails']['builder']['id']}"]
     asked = definition["externalParameters"]
     lines += [f"{name} {_word(value)}" for name, value in sorted(asked.items()) if value != ""]
+    lines += [f"tool {tool}" for tool in definition.get(_INTERNAL, {}).get("tools", ())]
     for material in definition[_MATERIALS]:
         words = [material["name"], *map(str, material["digest"].values())]
         notes = sorted(material.get("annotations", {}).items())
