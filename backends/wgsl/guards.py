@@ -18,13 +18,15 @@ from ...ir.passes.effects import PURE
 
 MOST_Z = (1 << 31) - 1  # workgroups in z of a launch; devices refuse more by LimitExceeded
 _SUMS = ("add", "sub")
+_MOST = 32  # parts of a sum that are looked at
 
 
 def guarded(kernel: Kernel) -> frozenset[int]:
     """The results that are guarded: sums, and the sums of fma, of which another sum takes off what
-    went into them; and products in sums, where the kernel does not allow their contraction. Not
-    products with a constant: those of `ir.maths` are exact or survive it."""
+    went into them, be it through other sums; and products in sums, where the kernel does not allow
+    their contraction. Not products with a constant: those of `ir.maths` are exact or survive it."""
     makers: dict[int, Op] = {}
+    parts: dict[int, frozenset[int]] = {}  # of each sum: what is summed in it, sums among them
     known: set[int] = set()  # what a compiler may compute
     found: set[int] = set()
     contract = "contract" in kernel.fast
@@ -35,7 +37,10 @@ def guarded(kernel: Kernel) -> frozenset[int]:
         if not element_of(value.type).is_float:
             continue
         makers[value.id] = op
-        if op.name not in _SUMS:
+        if op.name not in (*_SUMS, "fma"):
+            continue
+        parts[value.id] = _parts(op, parts)
+        if op.name == "fma":
             continue
         for value, other in (op.operands, op.operands[::-1]):
             maker = makers.get(value.id)
@@ -44,17 +49,27 @@ def guarded(kernel: Kernel) -> frozenset[int]:
             if maker.name == "mul":
                 if not contract and not any(_constant(v, makers) for v in maker.operands):
                     found.add(value.id)
-            elif maker.name in (*_SUMS, "fma") and _meets(maker, other, known):
+            elif value.id in parts and _meets(parts[value.id], other, parts, known):
                 found.add(value.id)
     return frozenset(found)
 
 
-def _meets(maker: Op, other: Value, known: set[int]) -> bool:
-    """Whether `other` could be gathered with what a sum was made of."""
-    parts = maker.operands[2:] if maker.name == "fma" else maker.operands
-    if other in maker.operands:
+def _parts(op: Op, parts: dict[int, frozenset[int]]) -> frozenset[int]:
+    """What is summed in a sum: its operands, and the nearest _MOST of what is summed in these."""
+    operands = _ids(op.operands[2:] if op.name == "fma" else op.operands)
+    found = frozenset(operands).union(*(parts.get(i, frozenset()) for i in operands))
+    return found if len(found) <= _MOST else frozenset(operands)
+
+
+def _meets(
+    summed: frozenset[int], other: Value, parts: dict[int, frozenset[int]], known: set[int]
+) -> bool:
+    """Whether `other` could be gathered with what is summed in a sum. A compiler looks through a
+    selection that it cannot decide where the sum is there anyway: x - (s - y) with s = x + y is
+    taken for (x + y) - s."""
+    if other.id in summed or not summed.isdisjoint(parts.get(other.id, ())):
         return True
-    return other.id in known and not known.isdisjoint(_ids(parts))
+    return other.id in known and not known.isdisjoint(summed)
 
 
 def _ids(values: Sequence[Value]) -> list[int]:
