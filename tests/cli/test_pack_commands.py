@@ -14,6 +14,8 @@ from gristmill.cli.main import main
 from gristmill.store.pack.reading import Pack
 from gristmill.store.pack.writing import pack_bytes, write_pack
 from gristmill.store.trust import provenance
+from gristmill.store.trust.keys import read_key
+from gristmill.store.trust.signing import sign_pack
 from toy_packs import altered, item, items, text
 
 
@@ -103,6 +105,16 @@ def test_a_record_of_another_pack_is_not_signed(capsys: Any, pack: str, key: Pat
     write_pack(pack, items(8))
     words = ("pack", "sign", pack, "--key", str(key.with_suffix(".key")))
     assert "record of another pack" in refused(capsys, *words)
+
+
+def test_the_digest_of_the_whole_file_is_compared_too(capsys: Any, pack: str, key: Path) -> None:
+    file = provenance.statement_file(pack)
+    record = json.loads(file.read_bytes())
+    record["subject"][0]["digest"]["sha256"] = "0" * 64
+    sign_pack(pack, json.dumps(record).encode(), read_key(key.with_suffix(".key")))
+    words = ("pack", "verify", pack, "--keys", str(key.parent))
+    (found,) = told(capsys, *words, status=1)
+    assert f"the signed file has sha256 {'0' * 64}, this one" in found["error"]
 
 
 def test_what_is_extracted_is_a_bundle(capsys: Any, pack: str, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import sys
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,18 @@ from gristmill.store.pack.errors import (
 )
 from gristmill.store.pack.writing import pack_bytes
 from toy_packs import altered, item, items, opened, single, text
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """Fails if what is done within takes much memory."""
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 1 << 22
 
 
 def raw(data: bytes) -> bytes:
@@ -41,16 +55,9 @@ def raw(data: bytes) -> bytes:
 def test_blobs_of_another_length_are_refused_and_never_become_long(
     tmp_path: Path, blob: bytes, size: int, codec: int
 ) -> None:
-    import tracemalloc
-
-    with opened(tmp_path / "a.pack", single(blob, size, codec, b"x" * size)) as pack:
-        tracemalloc.start()
-        try:
-            with pytest.raises(PackCorrupt):
-                pack.read(0)
-            assert tracemalloc.get_traced_memory()[1] < 1 << 22
-        finally:
-            tracemalloc.stop()
+    pack = opened(tmp_path / "a.pack", single(blob, size, codec, b"x" * size))
+    with pytest.raises(PackCorrupt), bounded():
+        pack.read(0)
 
 
 def test_zstd_is_bounded_too(tmp_path: Path, require: Any) -> None:
@@ -67,8 +74,36 @@ def test_zstd_is_bounded_too(tmp_path: Path, require: Any) -> None:
         b"junk",
     ):
         data = single(blob, 100, codecs.ZSTD, b"x" * 100)
-        with opened(tmp_path / "a.pack", data) as pack, pytest.raises(PackCorrupt):
+        with opened(tmp_path / "a.pack", data) as pack, pytest.raises(PackCorrupt), bounded():
             pack.read(0)
+
+
+def test_what_a_blob_becomes_has_a_digest_too(tmp_path: Path) -> None:
+    data = single(raw(b"x" * 100), 100, codecs.DEFLATE, b"y" * 100)
+    pack = opened(tmp_path / "a.pack", data)
+    with pytest.raises(PackCorrupt, match="artifact with wrong content"):
+        pack.read(0)
+
+
+def test_a_table_has_no_room_behind_its_padding(tmp_path: Path) -> None:
+    good = pack_bytes(items(4))
+    length, _ = format.read_header(good, len(good), "")
+    table = good[128 : 128 + length] + bytes(64)
+    longer = format.header(format.ABI, len(good) + 64, table) + table + good[128 + length :]
+    with pytest.raises(PackCorrupt, match="length of a table"):
+        opened(tmp_path / "a.pack", longer)
+
+
+def test_a_block_holds_no_manifests_beside_those_of_its_entries(tmp_path: Path) -> None:
+    both = pack_bytes([item(), item("two")], "none")
+    begin = both.index(b'{"manifest"')
+    lines = both[begin : both.index(b"\0", begin)]
+    blocks = (text(lines),)
+    names = text(b"a.kir\nshift\ni32")
+    data = altered(pack_bytes([item()]), lambda t: {"blocks": blocks, "names": names})
+    pack = opened(tmp_path / "a.pack", data)
+    with pytest.raises(PackCorrupt, match="expected 1 lines, got 2"):
+        pack.entry(0)
 
 
 def test_a_codec_that_is_not_installed_is_refused_at_open(
