@@ -3,7 +3,7 @@
 oras brings references, logins and tokens. What it leaves open is bounded here: it waits for ever,
 tries an answer of 500 five times over two minutes, sends an upload wherever the registry says, and
 reads a manifest without looking at its digest. Every call ends in its result or in an error of
-`errors`, after at most `timeout` seconds without progress and a time that follows from the size.
+`errors`, after at most `timeout` seconds without progress, or a time that follows from the size.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Registry:
         pause = self.pause
         for left in reversed(range(self.attempts)):
             try:
-                return _bounded(work, self.timeout + size / _SLOWEST, where)
+                return _bounded(work, 2 * self.timeout + size / _SLOWEST, where)
             except RegistryRefused as error:
                 if not left or error.status not in _AGAIN:
                     raise

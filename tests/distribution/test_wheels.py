@@ -69,15 +69,17 @@ def altered(wheel: Path, site: Path, old: str, new: str) -> None:
 
 
 def test_a_wheel_is_the_same_bytes_each_time(tmp_path: Path) -> None:
-    names = ("ptx-sm_80", "ptx-sm_90")
     made = []
-    for folder in ("a", "b"):
+    for folder, order in (("a", 1), ("b", -1)):
         (tmp_path / folder).mkdir()
-        packs = [pack(tmp_path / folder, name) for name in names]
-        (wheel,) = wheels(tmp_path / folder / "dist", *(packs if folder == "a" else packs[::-1]))
+        packs = [pack(tmp_path / folder, name) for name in ("ptx-sm_80", "ptx-sm_90")]
+        (wheel,) = wheels(tmp_path / folder / "dist", *packs[::order])
         made.append(wheel.read_bytes())
-        names = names[::-1]
     assert made[0] == made[1]
+    with zipfile.ZipFile(tmp_path / "a/dist" / wheel.name) as archive:
+        infos = archive.infolist()
+    assert {info.date_time for info in infos} == {(1980, 1, 1, 0, 0, 0)}
+    assert {info.compress_type for info in infos} == {zipfile.ZIP_STORED}
 
 
 def test_pip_installs_it_and_the_runtime_finds_it(tmp_path: Path, site: Path) -> None:
