@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gristmill.store.local import LocalStore
 from gristmill.store.pack.reading import Pack
 from gristmill.store.pack.writing import Item, merged, write_pack
 from project import Project
@@ -29,8 +30,8 @@ def packed(project: Project) -> Project:
     return project
 
 
-def reproduce(project: Project, *words: str) -> tuple[int, dict[str, Any], str]:
-    """Exit status, report and messages. The store of the project is not to be used."""
+def reproduce(project: Project, *words: str, **environment: str) -> tuple[int, dict[str, Any], str]:
+    """Exit status, report and messages."""
     command = [
         sys.executable,
         "-m",
@@ -44,7 +45,7 @@ def reproduce(project: Project, *words: str) -> tuple[int, dict[str, Any], str]:
     done = subprocess.run(
         [*command, "--source", str(project.root), *words],
         cwd=project.root,
-        env={**os.environ, "GRISTMILL_STORE": "/proc/nowhere"},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -94,6 +95,27 @@ def test_a_changed_manifest_is_found(packed: Project) -> None:
     assert report["differences"] == {
         "interp-kir/scale/big.kir": ["workgroup [7, 1, 1], rebuilt [256, 1, 1]"]
     }
+
+
+def test_what_a_poisoned_store_delivered_is_found(packed: Project) -> None:
+    """The build that is compared with takes nothing from it, nor from a cache."""
+    with Pack.open(packed.path(PACK)) as pack:
+        number = pack.number("interp-kir/scale/big.kir")
+        manifest, blob = pack.manifest(number), pack.read(number)
+    evil = blob.replace(b"const 3.0", b"const 4.0")
+    told = replace(manifest, sha256=sha256(evil).hexdigest(), size=len(evil))
+    outputs = {"artifact": evil, "manifest": told.to_json().encode()}
+    LocalStore(packed.store).put(manifest.key, outputs)
+    packed.scons("-c")
+    assert packed.scons("pack").status == 0
+    with Pack.open(packed.path(PACK)) as pack:
+        assert pack.read(number) == evil
+    environment = {
+        "GRISTMILL_STORE": str(packed.store),
+        "GRISTMILL_CACHE": f"file://{packed.store}",
+    }
+    status, report, _ = reproduce(packed, **environment)
+    assert (status, list(report["differences"])) == (1, ["interp-kir/scale/big.kir"])
 
 
 def test_another_source_is_told(packed: Project) -> None:

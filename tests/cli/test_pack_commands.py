@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 
 from gristmill import runtime
+from gristmill.backends.compile import Options, compile_kernel
 from gristmill.cli.main import main
+from gristmill.ir.text import print_kernel
+from gristmill.kernels.elementwise import saxpy
+from gristmill.runtime.devices.cpu.level import targets as cpu_targets
+from gristmill.store.bundle import Entry
 from gristmill.store.pack.reading import Pack
-from gristmill.store.pack.writing import pack_bytes, write_pack
+from gristmill.store.pack.writing import Item, pack_bytes, write_pack
 from gristmill.store.trust import provenance
 from gristmill.store.trust.keys import read_key
 from gristmill.store.trust.signing import sign_pack
@@ -207,3 +212,22 @@ def test_inspect_looks_into_packs(capsys: Any, pack: str) -> None:
     assert "%r.3 = add" in out
     assert told(capsys, "inspect", f"{pack}/interp-kir/kernel01/s1.kir")["kernel"] == "kernel01"
     assert "has no nothing.kir" in refused(capsys, "inspect", f"{pack}/nothing.kir")
+
+
+def test_checks_benchmarks_and_fat_binaries_need_packs_alone(capsys: Any, tmp_path: Path) -> None:
+    made = []
+    for target in ("interp-kir", "ptx-sm_80", cpu_targets()[0]):
+        blob, manifest = compile_kernel(print_kernel(saxpy.trace("f32")), target, Options())
+        made.append(Item(Entry(manifest, f"{target}/saxpy/f32.bin"), blob))
+    for n, one in enumerate(made):
+        write_pack(tmp_path / f"{n}.pack", [one])
+    folder = str(tmp_path)
+    for device in ("interp", "cpu"):
+        report = told(capsys, "check", device, "--bundle", folder)
+        assert (report["passed"], len(report["results"])) == (True, 1)
+    assert told(capsys, "check", "interp", "--bundle", f"{folder}/0.pack")["passed"]
+    assert main(["bench", "cpu", "--bundle", folder, "--kernel", "saxpy", "--seconds", "0.01"]) == 0
+    capsys.readouterr()
+    out = str(tmp_path / "a.fatbin")
+    words = ("fatbin", "saxpy", "-o", out, "--bundle", f"{folder}/0.pack")
+    assert "has no cubin and no PTX in the bundle" in refused(capsys, *words)
