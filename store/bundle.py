@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,9 @@ class Entry:
 
 def bundle_json(entries: Sequence[Entry]) -> str:
     """The canonical text of a bundle."""
-    plain = [asdict(entry) for entry in entries]
-    digest = hashlib.sha256(_canonical(plain).encode()).hexdigest()
-    return _canonical({"schema": SCHEMA, "entries": plain, "digest": digest})
+    text = _canonical(list(entries))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f'{{"digest":"{digest}","entries":{text},"schema":{SCHEMA}}}'
 
 
 def write_bundle(folder: Path, entries: Sequence[Entry]) -> Path:
@@ -72,4 +72,9 @@ def read_bundle(path: Path) -> list[Entry]:
 
 
 def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_fields)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """A dataclass as JSON takes it; `asdict` would copy all that is in it first."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}

@@ -9,6 +9,7 @@ import re
 import secrets
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 _TEMPORARY = re.compile(r"\..*\.(\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 _MINUTE, _DAY = 60.0, 86400.0
@@ -71,9 +72,8 @@ def write_atomic(path: Path, data: bytes, sync: bool = False) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with open(temporary, "wb") as file:
+            with _created(temporary) as file:
                 file.write(data)
                 if sync:
                     file.flush()
@@ -85,3 +85,12 @@ def write_atomic(path: Path, data: bytes, sync: bool = False) -> None:
             raise
     except OSError as error:
         raise WriteError(path, error) from error
+
+
+def _created(path: Path) -> BinaryIO:
+    """A new file; its folders are made where they are missing, which is seldom."""
+    try:
+        return open(path, "wb")
+    except (FileNotFoundError, NotADirectoryError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open(path, "wb")

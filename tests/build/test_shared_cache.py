@@ -71,6 +71,18 @@ def twice(project: Project, url: str, **environment: str) -> None:
     assert (said["built"], said["stored"], said["cache"]["url"]) == (0, STEPS, url)
 
 
+def test_builds_that_share_a_store_do_each_step_once(project: Project, tmp_path: Path) -> None:
+    """Four checkouts at once, in different folders, and one empty store."""
+    others = [Project(tmp_path / f"{n}", project.compiler) for n in range(3)]
+    everyone = [project, *others]
+    started = [p.start(GRISTMILL_STORE=str(project.store)) for p in everyone]
+    said = [process.communicate(timeout=120) for process in started]
+    assert [(p.returncode, err) for p, (_, err) in zip(started, said, strict=True)] == [(0, "")] * 4
+    built = [int(out.split("gristmill: ")[1].split()[0]) for out, _ in said]
+    assert sum(built) == STEPS
+    assert all(other.artifacts() == project.artifacts() for other in others)
+
+
 def test_readers_do_not_publish(project: Project, tmp_path: Path) -> None:
     """A pull request's build takes from the cache and puts nothing there."""
     cache = tmp_path / "cache"

@@ -152,21 +152,32 @@ def test_what_another_builder_made_meanwhile_is_taken(tmp_path: Path) -> None:
     assert (store.counts.hits, store.counts.misses, store.counts.waited) == (1, 0, 1)
 
 
-def test_a_forked_child_does_not_hold_its_parents_locks(tmp_path: Path) -> None:
-    lock = locks.take(tmp_path / "lock")
-    assert lock
-    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,), daemon=True)
-    child.start()
+def _hold_and_fork(path: str, ready: Connection) -> None:
+    lock = locks.take(Path(path))
+    assert lock  # and kept
+    child = os.fork()
+    if child:
+        ready.send(child)
+    time.sleep(60)
+    os._exit(0)
+
+
+def test_the_lock_of_a_killed_process_is_free_although_its_child_lives(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    path = tmp_path / "lock"
+    process = context.Process(target=_hold_and_fork, args=(str(path), there), daemon=True)
+    process.start()
+    child = here.recv()
     try:
+        assert locks.take(path) is None
+        process.kill()
+        process.join()
+        lock = locks.take(path, patience=10)
+        assert lock
         lock.release()
-        again = locks.take(tmp_path / "lock")
-        assert again
-        again.release()
-        (tmp_path / "lock").touch()
-        assert locks.dead(tmp_path / "lock")
     finally:
-        child.kill()
-        child.join()
+        os.kill(child, signal.SIGKILL)
 
 
 def test_a_store_that_cannot_lock_still_builds(
