@@ -184,12 +184,15 @@ class Writer:
 
     def guard(self, op: Op, text: str) -> str:
         """The result of a float op, hidden from compilers where it must be (see `guards`)."""
-        others = [v for v in op.operands if not self.values[v.id].constant]
+        others = [self.values[v.id] for v in op.operands if not self.values[v.id].constant]
         if op.results[0].id not in self.guarded or not others:
             return f"({text})"
         self.guards, t = True, op.results[0].type
         never = "never" if lanes_of(t) == 1 else f"vec{lanes_of(t)}<bool>(never)"
-        return f"select({text}, {self.use(others[0])}, {never})"
+        # Beside a constant, drivers would draw what follows into both sides. What is hidden has a
+        # name, so that the other side is no second computation of it.
+        other = next((o.text for o in others if _NAMED.fullmatch(o.text)), others[0].text)
+        return self.named(f"select({text}, {other}, {never})", op.results[0].hint)
 
     def effect(self, op: Op, text: str) -> None:
         """The result of an op that must happen here."""
