@@ -63,6 +63,19 @@ def test_unsigned_packs_go_only_where_that_is_said(
     assert shop.there() == [pack.name]
 
 
+def test_a_damaged_pack_is_not_pushed(
+    shop: Shop, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its table is right, so that it opens, and so is its signature; a blob is not."""
+    path = shop.pack("ptx-sm_80").path
+    data = bytearray(path.read_bytes())
+    data[-64] ^= 1
+    path.write_bytes(data)
+    assert main(["push", f"{fake.host}/kernels:v1", str(path)]) == 2
+    assert "wrong content" in capsys.readouterr().err
+    assert fake.calls == []
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
