@@ -194,3 +194,31 @@ def test_another_interface_is_told(
 def test_what_is_no_module_is_told(blob: bytes) -> None:
     with pytest.raises(ValueError, match=r"no SPIR-V module|an instruction of 0 words"):
         binary.parse(blob)
+
+
+@kernel(workgroup=lambda: (32, 1, 1), grid=lambda: (1, 1, 1))
+def numbers(x: Read[f32], y: Write[i32], s: Read[i16]):
+    """Conversions to signed integers, from floats and from narrower ones."""
+    i = global_id(0)
+    if i < len(y):
+        y[i] = i32(x[i]) + i32(s[i])
+
+
+def test_conversions_to_signed_integers_have_signed_types(require: Callable[..., None]) -> None:
+    """SPIRV-Tools' optimizer goes by the type when it folds one."""
+    require("llc")
+    text = listing(numbers.trace("s"), "vulkan1.1", require)
+    signed = set(re.findall(r"(%\d+) = OpTypeInt \d+ 1", text))
+    made = re.findall(r"= Op(ConvertFToS|SConvert) (%\d+)", text)
+    assert {op for op, _ in made} == {"ConvertFToS", "SConvert"}
+    assert {kind for _, kind in made} <= signed, made
+
+
+@pytest.mark.parametrize(("bits", "words"), [(32, [0]), (64, [0, 0])])
+def test_a_null_integer_becomes_a_plain_constant_of_its_width(bits: int, words: list[int]) -> None:
+    code = [
+        binary.Instruction(corrections.S.TYPE_INT, [1, bits, 0]),
+        binary.Instruction(corrections.S.CONSTANT_NULL, [1, 2]),
+    ]
+    corrections._Corrections(binary.Binary(0, 0, 3, code)).zeros()
+    assert (code[1].op, code[1].words) == (corrections.S.CONSTANT, [1, 2, *words])
