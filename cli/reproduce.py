@@ -96,13 +96,7 @@ def build(source: Path, folder: Path, words: list[str], jobs: int | None) -> dic
     """Build in a folder of its own, with a store of its own; the artifacts by path.
     CommandError with what scons says where there are none."""
     out = folder / "out"
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("GRISTMILL_CACHE")
-    }
-    environment["GRISTMILL_STORE"] = str(folder / "store")
-    if (source / "src/gristmill").is_dir():
-        known = environment.get("PYTHONPATH")
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source / "src"), known]))
+    environment = build_environment(source, folder, os.environ)
     command = [sys.executable, "-m", "SCons", "-Q", "-k", *words, f"out={out}"]
     command += [f"-j{jobs}"] if jobs else []
     done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True)
@@ -163,6 +157,16 @@ def _reasons(old: Artifact, new: Artifact) -> list[str]:
     if old.entry.sites != new.entry.sites:
         reasons.append("other places of the fault sites")
     return reasons
+
+
+def build_environment(source: Path, folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """What a build sees that takes nothing from any store and imports the checkout's compiler."""
+    found = {name: v for name, v in environment.items() if not name.startswith("GRISTMILL_CACHE")}
+    found["GRISTMILL_STORE"] = str(folder / "store")
+    if (source / "src/gristmill").is_dir():
+        known = environment.get("PYTHONPATH")
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source / "src"), known]))
+    return found
 
 
 def _shown(value: Any) -> str:

@@ -102,6 +102,21 @@ def test_a_record_says_from_what_a_pack_was_made(project: Project) -> None:
     assert materials(project)["source"]["annotations"] == {"dirty": True}
 
 
+def test_cleaning_everything_takes_packs_records_and_signatures(project: Project) -> None:
+    project.scons("pack")
+    project.path(f"{PACK}.sig").write_text("{}")
+    assert project.scons("-c").status == 0
+    assert not list(project.path("artifacts").rglob("*.pack*"))
+
+
+def test_a_kernel_that_cannot_be_configured_fails_the_pack(project: Project) -> None:
+    project.write("configs/kernels/shift.yaml", "kernel: shift\nmodule: toy\nwords: 7\n")
+    done = project.scons("-k", "pack")
+    assert done.status == 2
+    assert "shift" in done.err
+    assert not project.path(PACK).exists()
+
+
 def test_a_pack_that_changes_loses_its_signature(project: Project) -> None:
     project.scons("pack")
     signature = project.path(f"{PACK}.sig")
