@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import multiprocessing
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from gristmill.store import files
 from gristmill.store.files import WriteError, write_atomic
 from gristmill.store.local import LocalStore, default_root
+from need import Need
 
 KEY = hashlib.sha256(b"an action").hexdigest()
 OUTPUTS = {"artifact": b"\x7fELF...", "manifest": b"{}"}
@@ -234,3 +237,34 @@ def test_a_store_may_be_moved_and_linked_to(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("moved")
     assert LocalStore(tmp_path / "moved").get(KEY) == OUTPUTS
     assert LocalStore(tmp_path / "link").get(KEY) == OUTPUTS
+
+
+def test_a_read_only_store_is_read_and_a_full_one_too(tmp_path: Path, require: Need) -> None:
+    require("mount")
+    root = tmp_path / "disk"
+    root.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(root)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        require("mount", "mounting a small file system takes root")
+    try:
+        filled = LocalStore(root / "store")
+        filled.put(KEY, OUTPUTS)
+        filled.close()
+        other = hashlib.sha256(b"other").hexdigest()
+        with open(root / "ballast", "wb") as ballast, contextlib.suppress(OSError):
+            while ballast.write(bytes(4096)):
+                ballast.flush()
+        for words in ([], ["mount", "-o", "remount,ro", str(root)]):
+            if words:
+                subprocess.run(words, check=True)
+            store = LocalStore(root / "store", limit=1)
+            assert store.get(KEY) == OUTPUTS
+            with store.claim(other) as found:
+                assert found is None
+            store.keep(other, {"artifact": bytes(100_000)})
+            assert (store.counts.unkept, store.counts.evicted) == (1, 0)
+            store.close()
+            assert LocalStore(root / "store").get(KEY) == OUTPUTS
+            assert not list(root.rglob("*.tmp"))
+    finally:
+        subprocess.run(["umount", str(root)], check=True)
