@@ -21,8 +21,9 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+from ..ir.garbage import uncollected
 from ..ir.lang.diagnostics import Diagnostic
-from ..ir.text import line_locs, print_kernel
+from ..ir.text import print_with_locs
 
 PACKAGE = "gristmill.kernels"
 
@@ -34,6 +35,7 @@ class TraceError(Exception):
     """A specialization that cannot be traced: what was asked for and what there is."""
 
 
+@uncollected()
 def trace(
     sources: Mapping[str, bytes],
     module: str,
@@ -55,11 +57,11 @@ def trace(
         known = sorted(name for name, value in vars(loaded).items() if _is_kernel(value))
         raise TraceError(f"{loaded.__file__}: no kernel {kernel!r} (it has {', '.join(known)})")
     traced = function.trace(specialization, **constexprs)
-    places = line_locs(traced)
+    text, places = print_with_locs(traced)
     if (source := getattr(function, "source", None)) is not None:
         places = {1: source.loc(source.node), **places}
     locs = {str(line): [loc.file, loc.line, loc.column] for line, loc in places.items()}
-    return print_kernel(traced).encode(), json.dumps(locs, separators=(",", ":")).encode()
+    return text.encode(), json.dumps(locs, separators=(",", ":")).encode()
 
 
 def load(sources: Mapping[str, bytes], module: str) -> types.ModuleType:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass, field
+from sys import intern
 
 from .builder import const_bits
 from .core import Attr, Kernel, Loc, Op, Param, Region, Value
@@ -27,8 +29,24 @@ _PLAIN = re.compile(
 JOINTS = {"if": ("", "else"), "while": ("cond", "body"), "for": ("body",)}
 _MOST_REGIONS = 1 << 16
 _OWNERS = ("if", "switch", "for", "while")
-_PLAIN_OPS = ROWS.keys() - set(_OWNERS)
+# By their names, which are the very strings that the rest of a compile compares them with.
+_PLAIN_OPS = {name: name for name in ROWS if name not in _OWNERS}
 _VALUE = re.compile(r"%(?:(\w+)\.)?([0-9]{1,9})")
+_CLOSES, _TURNS = ["}"], ["}", "else", "{"]  # the words of the commonest lines that are no op
+_KEPT = 1 << 14  # places of a file that are kept
+_places: dict[str, list[Loc]] = {}  # of the files read last, by line
+
+
+def _lines(file: str, count: int) -> list[Loc]:
+    """The places of a file's first lines, so many at least; most texts have the same name."""
+    known = _places.get(file, [])
+    if len(known) < count:
+        known = [Loc(file, n, 1) for n in range(1, 2 * count + 1)]
+        if count <= _KEPT:
+            if len(_places) >= 4:
+                _places.clear()
+            _places[file] = known
+    return known
 
 
 @dataclass
@@ -45,6 +63,13 @@ class _Header:
     grid: tuple[Attr, Attr, Attr] | None = None
 
 
+def _name(word: str) -> tuple[int, str]:
+    """Number and hint of a value; ValueError."""
+    if (found := _VALUE.fullmatch(word)) is None:
+        raise ValueError(word)
+    return int(found[2]), found[1] or ""
+
+
 def parse_kernel(text: str, file: str = "<kernel IR>") -> Kernel:
     """Read a kernel; ParseError on anything that `print_kernel` would not write.
 
@@ -56,7 +81,7 @@ def parse_kernel(text: str, file: str = "<kernel IR>") -> Kernel:
 class _Parser(Words):
     def __init__(self, text: str, file: str) -> None:
         super().__init__(text)
-        self.file = file
+        self.places = _lines(file, len(self.lines))
         self.values: dict[int, Value] = {}
         self.written: dict[str, Value] = {}  # values by their text
         self.depth = 0
@@ -178,9 +203,22 @@ class _Parser(Words):
             self.fail(f"regions nest deeper than {MAX_DEPTH}")
         self.end_line()
         ops: list[Op] = []
+        lines, count = self.lines, len(self.lines)
         while True:
-            if (plain := self.plain_op()) is not None:
-                ops.append(plain)
+            line = lines[self.at] if self.at < count else ""
+            last = line[-1:]
+            if last in ("}", "{"):
+                words = line.split(None, 3)
+                if words in (_CLOSES, _TURNS):
+                    self.at += 1
+                    self.depth -= 1
+                    self.tokens = deque(words[1:])
+                    return Region(args, tuple(ops))
+                known = None if last == "}" else self.opening(line)
+            else:
+                known = self.plain_op(line)
+            if known is not None:
+                ops.append(known)
                 continue
             self.next_line()
             if self.accept("}"):
@@ -188,20 +226,54 @@ class _Parser(Words):
                 return Region(args, tuple(ops))
             ops.append(self.op())
 
-    def plain_op(self) -> Op | None:
+    def opening(self, line: str) -> Op | None:
+        """The `if` or `for` that the next line opens where nothing is wrong with the line; else
+        None, and nothing is read."""
+        loc = self.places[self.at]
+        rest, args = line.strip(" ").removesuffix(" {"), ""
+        results, _, rest = rest.partition(" = ") if rest[:1] == "%" else ("", "", rest)
+        word, _, rest = rest.partition(" ")
+        name = intern(word)
+        if name == "for":
+            rest, opened, args = rest.partition(" body(")
+            if not opened or args[-1:] != ")":
+                return None
+            args = args[:-1]
+        elif name != "if":
+            return None
+        operands, colon, types = rest.partition(" : ")
+        try:
+            used = tuple([self.written[word] for word in operands.split(", ")])
+            inner = [word.partition(": ") for word in args.split(", ")] if args else []
+            taken = [(*_name(word), parse_type(type_)) for word, _, type_ in inner]
+            names = list(map(_name, results.split(", "))) if results else []
+            given = list(map(parse_type, types.split(", "))) if colon else []
+        except (ValueError, KeyError):
+            return None  # said where the line is read token by token
+        if len(names) != len(given):
+            return None
+        self.at += 1
+        self.tokens.clear()
+        body = tuple([self.define(*value) for value in taken])
+        regions = self.regions(name, ("" if name == "if" else "body", body))
+        self.end_line()
+        made = tuple([self.define(*name, t) for name, t in zip(names, given, strict=True)])
+        return Op(name, used, made, (), regions, loc)
+
+    def plain_op(self, line: str) -> Op | None:
         """The op of the next line where it has the commonest form and nothing is wrong with it;
         else None, and nothing is read."""
         at = self.at
-        line = self.lines[at] if at < len(self.lines) else "{"
-        if line[-1:] == "{" or len(line) > _PLAIN_LINE:
+        if len(line) > _PLAIN_LINE or at >= len(self.lines):
             return None
         if (found := _PLAIN.fullmatch(line)) is None:
             return None
-        written, hint, number, name, rest, key, attr, type_text = found.groups()
-        if (written is None) is not (type_text is None) or name not in _PLAIN_OPS:
+        written, hint, number, word, rest, key, attr, type_text = found.groups()
+        name = _PLAIN_OPS.get(word)
+        if (written is None) is not (type_text is None) or name is None:
             return None
         operands: tuple[Value, ...] = ()
-        attrs: tuple[tuple[str, Attr], ...] = () if key is None else ((key, int(attr)),)
+        attrs: tuple[tuple[str, Attr], ...] = () if key is None else ((intern(key), int(attr)),)
         types: tuple[Type, ...]
         try:
             types = () if type_text is None else (parse_type(type_text),)
@@ -221,17 +293,17 @@ class _Parser(Words):
             made = self.values[value] = self.written[written] = Value(value, types[0], hint or "")
             results = (made,)
         self.at = at + 1
-        return Op(name, operands, results, attrs, (), Loc(self.file, at + 1, 1))
+        return Op(name, operands, results, attrs, (), self.places[at])
 
     def op(self) -> Op:
-        loc = Loc(self.file, self.at, 1)
+        loc = self.places[self.at - 1]
         names: list[tuple[int, str]] = []
         if self.peek().startswith("%"):
             names.append(self.value_parts(self.take()))
             while self.accept(","):
                 names.append(self.value_parts(self.take()))
             self.take("=")
-        name = self.take()
+        name = intern(self.take())
         if name not in ROWS:
             self.fail(f"no op is called {name!r}")
         literal = self.take() if name == "const" else ""
@@ -295,9 +367,15 @@ class _Parser(Words):
             pass
         self.fail(f"{word!r} is not a constant of type {dtype}")
 
-    def regions(self, name: str) -> tuple[Region, ...]:
+    def regions(
+        self, name: str, head: tuple[str, tuple[Value, ...]] | None = None
+    ) -> tuple[Region, ...]:
+        """The regions of an op. head: the joint and the arguments of the first, which were read."""
         found: list[Region] = []
         joints: list[str] = []
+        if head is not None:
+            joints.append(head[0])
+            found.append(self.region_body(head[1]))
         while self.tokens:
             joint = "" if self.peek() in ("{", "(") else self.take()
             joints.append(joint)

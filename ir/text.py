@@ -31,20 +31,30 @@ import json
 import math
 
 from .core import Attr, Kernel, Loc, Op, Param, Region, Value, const_value
+from .dtypes import Type
+from .garbage import uncollected
 from .parse import JOINTS, ParseError, parse_kernel
 
-__all__ = ["ParseError", "line_locs", "parse_kernel", "print_kernel"]
+__all__ = ["ParseError", "line_locs", "parse_kernel", "print_kernel", "print_with_locs"]
 
 
+@uncollected()
 def print_kernel(kernel: Kernel) -> str:
     """The text form of a kernel."""
-    return "".join(f"{line}\n" for line, _ in _Printer().kernel(kernel))
+    return print_with_locs(kernel)[0]
+
+
+@uncollected()
+def print_with_locs(kernel: Kernel) -> tuple[str, dict[int, Loc]]:
+    """The text form, and the source location of the op on each of its lines (1-based)."""
+    printer = _Printer()
+    printer.kernel(kernel)
+    return "\n".join(printer.lines) + "\n", printer.locs
 
 
 def line_locs(kernel: Kernel) -> dict[int, Loc]:
     """The source location of the op on each line (1-based) of the text form."""
-    lines = enumerate(_Printer().kernel(kernel), 1)
-    return {number: loc for number, (_, loc) in lines if loc is not None}
+    return print_with_locs(kernel)[1]
 
 
 def value_name(value: Value) -> str:
@@ -74,9 +84,11 @@ def _param(param: Param) -> str:
 
 class _Printer:
     def __init__(self) -> None:
-        self.lines: list[tuple[str, Loc | None]] = []
+        self.lines: list[str] = []
+        self.locs: dict[int, Loc] = {}
+        self.types: dict[Type, str] = {}  # those printed, by themselves
 
-    def kernel(self, kernel: Kernel) -> list[tuple[str, Loc | None]]:
+    def kernel(self, kernel: Kernel) -> None:
         self.line(f"kernel {kernel.name} {kernel.specialization}")
         for param in kernel.params:
             self.line(_param(param))
@@ -93,42 +105,50 @@ class _Printer:
         for site in kernel.sites:
             self.line(f"site {json.dumps(site)}")
         self.line("body(" + ", ".join(map(_declare, kernel.body.args)) + ") {")
-        self.region(kernel.body, 1)
+        self.region(kernel.body, "  ")
         self.line("}")
-        return self.lines
 
-    def line(self, text: str, loc: Loc | None = None) -> None:
-        self.lines.append((text, loc))
+    def line(self, text: str) -> None:
+        self.lines.append(text)
 
-    def region(self, region: Region, depth: int) -> None:
+    def type(self, type_: Type) -> str:
+        known = self.types[type_] = str(type_)
+        return known
+
+    def region(self, region: Region, pad: str) -> None:
+        lines, locs, types = self.lines, self.locs, self.types
         for op in region.ops:
-            self.op(op, depth)
+            text = op.name
+            if text == "const":
+                text = f"const {_literal(op)}"
+            else:
+                if operands := op.operands:
+                    names = [f"%{v.hint}.{v.id}" if v.hint else f"%{v.id}" for v in operands]
+                    text = f"{text} {', '.join(names)}"
+                if op.attrs:
+                    text += " {" + ", ".join([f"{k}={_attr(v)}" for k, v in op.attrs]) + "}"
+            results = op.results
+            if len(results) == 1:  # the usual case
+                (v,) = results
+                name = f"%{v.hint}.{v.id}" if v.hint else f"%{v.id}"
+                text = f"{name} = {text} : {types.get(v.type) or self.type(v.type)}"
+            elif results:
+                names = list(map(value_name, results))
+                text = f"{', '.join(names)} = {text} : {', '.join([str(v.type) for v in results])}"
+            if op.loc is not None:
+                locs[len(lines) + 1] = op.loc
+            if op.regions:
+                self.regions(op, text, pad)
+            else:
+                lines.append(pad + text)
 
-    def op(self, op: Op, depth: int) -> None:
-        pad = "  " * depth
-        text = op.name
-        if text == "const":
-            text = f"const {_literal(op)}"
-        else:
-            if op.operands:
-                names = [f"%{v.hint}.{v.id}" if v.hint else f"%{v.id}" for v in op.operands]
-                text = f"{text} {', '.join(names)}"
-            if op.attrs:
-                text += " {" + ", ".join([f"{k}={_attr(v)}" for k, v in op.attrs]) + "}"
-        if results := op.results:
-            names = [f"%{v.hint}.{v.id}" if v.hint else f"%{v.id}" for v in results]
-            types = [str(v.type) for v in results]
-            text = f"{', '.join(names)} = {text} : {', '.join(types)}"
-        if not op.regions:
-            self.lines.append((pad + text, op.loc))
-            return
+    def regions(self, op: Op, text: str, pad: str) -> None:
+        """The lines of an op that owns regions. text: what stands before the first."""
         joints = JOINTS.get(op.name) or ("case",) * (len(op.regions) - 1) + ("default",)
-        for n, (joint, region) in enumerate(zip(joints, op.regions, strict=True)):
-            opening = _region_head(joint, region)
-            self.line(
-                pad + (f"{text}{opening}" if n == 0 else f"}}{opening}"), None if n else op.loc
-            )
-            self.region(region, depth + 1)
+        for joint, region in zip(joints, op.regions, strict=True):
+            self.line(f"{pad}{text}{_region_head(joint, region)}")
+            self.region(region, pad + "  ")
+            text = "}"
         self.line(pad + "}")
 
 

@@ -134,12 +134,12 @@ def bitcast_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
 
 
 def vector_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
+    require(len(operands) in (2, 4, 8), f"a vector has 2, 4 or 8 lanes, not {len(operands)}")
     first = operands[0]
     if not isinstance(first, DType):
         raise OpTypeError(f"the lanes of a vector are scalars, not {first}")
     for t in operands:
         require(t == first, f"lanes of one vector have types {first} and {t}")
-    require(len(operands) in (2, 4, 8), f"a vector has 2, 4 or 8 lanes, not {len(operands)}")
     return (vector_of(first, len(operands)),)
 
 

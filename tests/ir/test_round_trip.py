@@ -67,8 +67,22 @@ ODD_LINES = (
     "%3 = extract %x.1 {lane=0} : i32", "%3 = load %b.0, %2 {lanes=4} : i32x4",
     "%3 = global_id : i32",
     "%3 = load %b.0, %2 {lanes=x} : i32", "%3 = sum %2 : i32", "  %h.3 =  neg %2 : i32",
-    "return %2",
+    "return %2", "vector", "%3 = vector : i32x2",
     "%3 = neg %2 : i32 {", "%3 = neg %2 : i32 x", "%3, %4 = neg %2 : i32", "%x.y.3 = neg %2 : i32",
+    *(
+        f"{head}\n  {end}\n  }}{tail}"
+        for end, tail in (("yield", " else {\n  yield\n  }"), ("yield", ""), ("continue", ""))
+        for head in (
+            "if %2 {", "if %2{", "if %9 {", "if %2, %x.1 {", "if %2 : {", "if %2 :  {", "if {",
+            "%3 = if %2 : i32 {", "%3, %h.4 = if %2 : i32, f32x4 {", "%3 = if %2 : i32, i32 {",
+            "%2 = if %2 : i32 {", "%3 = if %2 {", "%x = if %2 : i32 {", " = if %2 {",
+            "for %x.1, %2 body(%i.3: i32) {", "for %x.1, %2 body(%i.2: i32) {",
+            "for %x.1, %2 body(%i.3) {", "for %x.1, %2 (%i.3: i32) {", "for %x.1, %2 body() {",
+            "for %x.1, %2 body(%i.3: i32, ) {", "for %x.1, %2 body(%i.3: i32 {",
+            "%3 = for %x.1, %2, %2 : i32 body(%i.4: i32, %c.5: i32) {", "for %x.1, %2 {",
+            "for %x.1, %2 body(%i.3: i32, %i.3: i32) {", "if %2 {dim=0} {", "for %x.1,%2 body {",
+        )
+    ),
 )  # fmt: skip
 
 
@@ -82,7 +96,7 @@ def test_lines_read_at_once_and_token_by_token_say_the_same(
         f"  {line}\n  store %b.0, %x.1, %2\n  return\n}}\n"
     )
     quick = _outcome(text)
-    monkeypatch.setattr(parse._Parser, "plain_op", lambda _: None)
+    _token_by_token(monkeypatch)
     assert quick == _outcome(text)
 
 
@@ -95,8 +109,13 @@ def test_damaged_lines_are_refused_alike(
         damaged = text[:at] + str(rng.choice(list("{}()%:=,x9. "))) + text[at + kept :]
         quick = _outcome(damaged)
         with monkeypatch.context() as patch:
-            patch.setattr(parse._Parser, "plain_op", lambda _: None)
+            _token_by_token(patch)
             assert quick == _outcome(damaged), damaged
+
+
+def _token_by_token(patch: pytest.MonkeyPatch) -> None:
+    for name in ("plain_op", "opening"):
+        patch.setattr(parse._Parser, name, lambda parser, line: None)
 
 
 def _outcome(text: str) -> object:
