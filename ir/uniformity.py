@@ -50,9 +50,12 @@ class Control:
         return self.join(Control(level, op))
 
 
-def check_control(kernel: Kernel) -> list[Violation]:
-    """Barriers and subgroup ops that stand under control that is not uniform enough."""
-    analysis = _Analysis(kernel)
+def check_control(kernel: Kernel, fragments: bool) -> list[Violation]:
+    """Barriers and subgroup ops that stand under control that is not uniform enough.
+
+    fragments: whether any op gives one.
+    """
+    analysis = _Analysis(kernel, fragments)
     if not analysis.watched:
         return []
     analysis.region(kernel.body, Control())
@@ -134,7 +137,7 @@ class _Loop:
 
 
 class _Analysis:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, fragments: bool) -> None:
         self.values: dict[int, Level] = {v.id: Level.GRID for v in kernel.body.args}
         self.control: dict[int, tuple[Op, Control]] = {}
         self.returns = Control()  # of the returns seen so far
@@ -142,10 +145,9 @@ class _Analysis:
         self.escaping: dict[int, bool] = {}
         self.known_loops: dict[int, _Loop] = {}
         # Ops whose control matters are noted; in a kernel with fragments that is every op.
-        ops = list(walk(kernel.body))
-        results = [value for op in ops if op.results for value in op.results]
-        self.fragments = any(type(value.type) is FragmentType for value in results)
-        self.watched = self.fragments or not _NEEDS.keys().isdisjoint({op.name for op in ops})
+        self.fragments = fragments
+        names = {op.name for op in walk(kernel.body)}
+        self.watched = fragments or not _NEEDS.keys().isdisjoint(names)
 
     # values
 

@@ -126,7 +126,7 @@ class _Verifier:
             holder = held[0]
             sizes = ", ".join(map(str, FRAGMENT_SUBGROUPS))
             self.fail(f"fragments are held by subgroups of {sizes}, not {k.subgroup}", holder.loc)
-        for violation in check_control(k):
+        for violation in check_control(k, bool(held)):
             cause = violation.cause.loc if violation.cause is not None else None
             self.fail(violation.message, violation.op.loc, cause)
 
@@ -195,7 +195,8 @@ class _Verifier:
         self.require(bool(region.ops), f"a region of {owner} is empty; it needs a terminator")
         closed: Op | None = None  # an if or switch that control does not come behind
         end = len(region.ops) - 1
-        known = self.defined.get
+        seen, scope, defined, hints = self.seen, self.scope, self.defined, self.hints
+        known = defined.get
         for n, op in enumerate(region.ops):
             if not isinstance(op, Op):
                 self.fail(f"{op!r} is no op")
@@ -220,7 +221,19 @@ class _Verifier:
             else:
                 self.plain(op, owner)
             for value in op.results:
-                self.define(value, op)
+                # What `define` does, without a call for the usual value.
+                if (
+                    type(value) is not Value
+                    or type(number := value.id) is not int
+                    or number in seen
+                    or value.hint not in hints
+                    or type(value.type) is FragmentType
+                ):
+                    self.define(value, op)
+                    continue
+                seen.add(number)
+                scope.append(number)
+                defined[number] = value.type
 
     def misplaced(self, op: Op, owner: str, last: bool, closed: Op | None) -> None:
         """Fail where an op stands behind what control never leaves, or a terminator not at the end
@@ -251,8 +264,8 @@ class _Verifier:
                 "alloc stands inside a region; arrays are declared at the top of the body", op.loc
             )
         try:
-            operands = tuple([v.type for v in op.operands])
             attrs = () if op.name == "const" else op.attrs
+            operands = tuple([v.type for v in op.operands]) if op.operands else ()
             infer_op(op.name, operands, attrs, tuple([v.type for v in op.results]))
         except OpTypeError as error:
             self.fail(f"{op.name}: {error}", op.loc)

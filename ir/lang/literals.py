@@ -146,7 +146,11 @@ def common(t: Tracer, node: ast.AST, entries: list[Entry], what: str) -> tuple[l
     first = entries[0]
     if type(first) is Value and first.id not in t.weak:
         for entry in entries[1:]:
-            if type(entry) is not Value or entry.type is not first.type or entry.id in t.weak:
+            kind = type(entry)
+            if kind is not Value or entry.type is not first.type or entry.id in t.weak:
+                # A number beside a scalar, the commonest of what follows, takes its type.
+                if kind is int and len(entries) == 2 and type(first.type) is DType:
+                    return [first, typed(t, node, entry, first.type, what)], False
                 break
         else:
             return list(entries), False

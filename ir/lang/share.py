@@ -41,10 +41,13 @@ class _Sharing:
         out: list[Op] = []
         for op in region.ops:
             name, results = op.name, op.results
-            operands = tuple([new[v.id] for v in op.operands])
+            operands = op.operands
+            if operands:
+                operands = tuple([new[v.id] for v in operands])
             if name in _SHARED:
                 (result,) = results
-                key = name, op.attrs, tuple([v.id for v in operands]), result.type
+                numbers = tuple([v.id for v in operands]) if operands else ()
+                key = name, op.attrs, numbers, result.type
                 if (known := made.get(key)) is not None:
                     new[result.id] = known
                     continue

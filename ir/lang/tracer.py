@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from ..builder import Builder
 from ..core import Attr, Loc, Op, Param, Value
 from ..dtypes import DType, MemType, Type, VectorType, i32
 from ..limits import MAX_DEPTH, MAX_EXPRESSION, MAX_NAME, MAX_OPS, MAX_STEPS, MAX_WORK
@@ -22,6 +21,7 @@ from ..ops import OpTypeError
 from . import literals
 from .again import Call, Key
 from .budget import bounded, spend
+from .building import Opened, TraceBuilder
 from .decorator import DeviceFunction
 from .diagnostics import Diagnostic, Note, suggest
 from .expressions import EXPRESSIONS, LEAVES, unsupported
@@ -47,42 +47,7 @@ _NOTHING: Any = object()
 _AS_THEY_ARE = frozenset(
     {Value, Memory, Registers, int, float, DType, VectorType, tuple, DeviceFunction, Intrinsic}
 )
-_RECENT = 8  # the last ops, whose results may still be named
-
-
-class TraceBuilder(Builder):
-    """A builder whose op lists can be left and entered again."""
-
-    def open(self, ops: list[Op]) -> None:
-        self._stack.append(ops)
-
-    def close(self) -> list[Op]:
-        return self._stack.pop()
-
-    @property
-    def next_id(self) -> int:
-        return self._next
-
-    def definition(self, value: Value) -> Op | None:
-        """The op of the open regions that gives a value."""
-        for ops in reversed(self._stack):
-            for op in reversed(ops):
-                if value in op.results:
-                    return op
-        return None
-
-    def name_last(self, value: Value, hint: str) -> Value:
-        """Give `value` a hint if the op that made it is among the last ones."""
-        ops, number = self._stack[-1], value.id
-        for n in range(len(ops) - 1, max(-1, len(ops) - 1 - _RECENT), -1):
-            op = ops[n]
-            for m, result in enumerate(op.results):
-                if result.id == number:
-                    named = Value(number, value.type, hint)
-                    results = (*op.results[:m], named, *op.results[m + 1 :])
-                    ops[n] = Op(op.name, op.operands, results, op.attrs, op.regions, op.loc)
-                    return named
-        return value
+_SMALL = 1 << 64  # an int literal, which is no negative one, that needs no look
 
 
 class Attempt:
@@ -175,9 +140,20 @@ class Tracer:
         self, node: ast.AST, name: str, *operands: Value, type: Type | None = None, **attrs: Attr
     ) -> Value:
         """Append an op with one result."""
-        op = self.op(node, name, operands, attrs, None if type is None else (type,))
-        (value,) = op.results
-        return value
+        if self.probing:
+            types = None if type is None else (type,)
+            (value,) = self.op(node, name, operands, attrs, types).results
+            return value
+        self.work += 1
+        self.kept += 1
+        if self.kept > MAX_OPS or self.work > MAX_WORK:
+            self.count(node, 0)
+        frame = self.frame
+        loc = frame.pinned or frame.source.loc(node)
+        try:
+            return self.builder.one(name, operands, attrs, type, loc)
+        except OpTypeError as error:
+            self.fail(node, f"{name}: {error}")
 
     def op(
         self,
@@ -225,31 +201,16 @@ class Tracer:
         self.builder.loc = self.loc(node)
         return self.builder.const(value, type_)
 
-    @contextmanager
-    def region(self, node: ast.AST) -> Iterator[list[Op]]:
+    def region(self, node: ast.AST) -> Opened:
         """Collect ops in a list of their own; `dead` is that of the region inside."""
-        self.region_depth += 1
-        if self.region_depth > MAX_DEPTH:
+        if self.region_depth >= MAX_DEPTH:
             self.fail(node, f"statements nest deeper than {MAX_DEPTH} levels")
         spend(self, node, len(self.state) >> 3)  # it is copied and joined
-        ops: list[Op] = []
-        dead, self.dead = self.dead, False
-        self.builder.open(ops)
-        try:
-            yield ops
-        finally:
-            self.builder.close()
-            self.dead = dead
-            self.region_depth -= 1
+        return Opened(self, [], 1)
 
-    @contextmanager
-    def reopened(self, ops: list[Op]) -> Iterator[None]:
+    def reopened(self, ops: list[Op]) -> Opened:
         """Append to ops of a region that was left."""
-        self.builder.open(ops)
-        try:
-            yield
-        finally:
-            self.builder.close()
+        return Opened(self, ops, 0)
 
     @contextmanager
     def probe(self) -> Iterator[None]:
@@ -362,6 +323,10 @@ class Tracer:
             if entry is None:
                 entry = self.outside.get((frame.function, name))
             if type(entry) in _AS_THEY_ARE:
+                return entry
+        elif kind is ast.Constant:
+            entry = node.value  # type: ignore[attr-defined]
+            if type(entry) is int and entry < _SMALL:
                 return entry
         handler = EXPRESSIONS.get(kind, unsupported)
         if kind in LEAVES:
