@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ...ir.dtypes import DType
 
@@ -54,11 +55,17 @@ class Ty:
 
     @property
     def text(self) -> str:
-        return self.wrap(scalar_type(self.dtype))
+        return _text(self.dtype, self.lanes)
 
     def wrap(self, scalar: str) -> str:
         """The type with this shape and the LLVM scalar type `scalar`."""
         return f"<{self.lanes} x {scalar}>" if self.lanes else scalar
+
+    @staticmethod
+    @lru_cache(64)
+    def scalar(dtype: DType) -> Ty:
+        """`Ty(dtype)`, without the cost of making one."""
+        return Ty(dtype)
 
     def of(self, dtype: DType) -> Ty:
         """The type of this shape with another dtype."""
@@ -80,3 +87,8 @@ class Ty:
     def mangle(self, scalar: str) -> str:
         name = {"float": "f32", "double": "f64"}.get(scalar, scalar)
         return f"v{self.lanes}{name}" if self.lanes else name
+
+
+@lru_cache(1024)
+def _text(dtype: DType, lanes: int) -> str:
+    return Ty(dtype, lanes).wrap(scalar_type(dtype))

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from ...ir.core import Kernel, Op, walk
 from ...ir.dtypes import MemType, Space
+from ...ir.passes.effects import kept
 
 _LOOPS = ("for", "while")
 _RESULTS = 512  # bytes of workgroup memory with which subgroups bring their results together
 
 
+@kept
 def thorough(kernel: Kernel) -> bool:
     """Whether LLVM is to optimise."""
     shared = 0

@@ -6,7 +6,10 @@ it synchronises, and whether control may leave by a jump instead of falling thro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import TypeVar
 
 from ..core import Kernel, Op, Region
 from ..dtypes import Type
@@ -31,6 +34,27 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_Answer = TypeVar("_Answer")
+
+
+def kept(question: Callable[[Kernel], _Answer]) -> Callable[[Kernel], _Answer]:
+    """A question about a kernel's body that is not answered twice in a row: most steps of a compile
+    change nothing. Nobody changes the answer."""
+    last: list[tuple[Region, _Answer]] = []
+
+    @wraps(question)
+    def ask(kernel: Kernel) -> _Answer:
+        for body, found in last:
+            if body is kernel.body:
+                return found
+        answer = question(kernel)
+        last[:] = [(kernel.body, answer)]
+        return answer
+
+    return ask
+
+
+@kept
 def free_number(kernel: Kernel) -> int:
     """A number above those of all values (`core.max_id` without its generators)."""
     most = -1
@@ -48,6 +72,7 @@ def free_number(kernel: Kernel) -> int:
     return most + 1
 
 
+@kept
 def value_types(kernel: Kernel) -> list[Type]:
     """The types of a kernel's values, each at least once."""
     types: dict[int, Type] = {id(v.type): v.type for v in kernel.body.args}
@@ -106,6 +131,7 @@ class Summary:
 NOTHING = Summary()
 
 
+@kept
 def summarize(kernel: Kernel) -> dict[int, Summary]:
     """The summary of every op with regions, by `id(op.regions)`, and of the body, by its `id`;
     valid while `kernel` is alive.

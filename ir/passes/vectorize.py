@@ -68,7 +68,7 @@ class _Vectorizer:
         self.options = options
         self.kernel = kernel
         self.forms = AffineForms()
-        self.effects = summarize(kernel)
+        self.effects = dict(summarize(kernel))  # to which it adds what it makes
         self.aliasing = Aliasing(kernel)
         self.rebuilt: list[tuple[Region, ...]] = []  # alive, so that their ids stay theirs
         self.next = -1
