@@ -18,7 +18,7 @@ NVVM: dict[str, str] = {
     "read.ptx.sreg.ctaid.{x,y,z}": "group id",
     "read.ptx.sreg.nctaid.{x,y,z}": "groups of the launch",
     "barrier.cta.sync.aligned.all": "all threads of a workgroup wait; orders all memory",
-    "shfl.sync.{idx,up,down,bfly}.i32": "mask, value, lane operand, clamp",
+    "shfl.sync.{idx,up,down,bfly}.{i32,f32}": "mask, value, lane operand, clamp",
     "redux.sync.{add,min,max,umin,umax,and,or,xor}": "value, mask; i32, sm_80 on",
     "vote.ballot.sync": "mask, vote; i32",
     "vote.{any,all}.sync": "mask, vote",

@@ -73,8 +73,14 @@ class Lowering(SimtLowering):
         return self.f.call(f"llvm.nvvm.vote.{kind}.sync", result, _EVERYONE, ("i1", condition))
 
     def move(self, mode: str, word: str, operand: str) -> str:
-        arguments = ("i32", word), ("i32", operand), ("i32", str(_CLAMP[mode]))
-        return self.f.call(f"llvm.nvvm.shfl.sync.{mode}.i32", "i32", _EVERYONE, *arguments)
+        return self._shuffle(mode, "i32", ("i32", word), operand)
+
+    def exchange(self, mode: str, part: str, t: Ty, operand: str) -> str | None:
+        return self._shuffle(mode, "f32", ("float", part), operand) if t.text == "float" else None
+
+    def _shuffle(self, mode: str, kind: str, value: tuple[str, str], operand: str) -> str:
+        arguments = value, ("i32", operand), ("i32", str(_CLAMP[mode]))
+        return self.f.call(f"llvm.nvvm.shfl.sync.{mode}.{kind}", value[0], _EVERYONE, *arguments)
 
     def reduce(self, op: Op, part: str, t: Ty) -> str | None:
         """One instruction for integers of up to 32 bits, where the architecture has it."""

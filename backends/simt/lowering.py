@@ -113,6 +113,10 @@ class Lowering(ABC):
         literal where it is known; 0 to lanes - 1.
         """
 
+    def exchange(self, mode: str, part: str, t: Ty, operand: str) -> str | None:
+        """As `move`, a value of a type that the target exchanges as it is; None: by words."""
+        return None
+
     def reduce(self, op: Op, part: str, t: Ty) -> str | None:
         """The reduction of the subgroup in the target's own way; None: by `move`."""
         return None
@@ -194,7 +198,7 @@ class Lowering(ABC):
 
     def type_of(self, value: Value) -> Ty:
         """The LLVM type of a component."""
-        return Ty(element_of(value.type))
+        return Ty.scalar(element_of(value.type))
 
     def constant(self, value: Value) -> int | None:
         """The value of an integer constant; None for anything else."""

@@ -50,7 +50,8 @@ def _each(x: Lowering, op: Op, one: Callable[[Lowering, Op, str, Ty], str]) -> N
 
 def move(x: Lowering, mode: str, part: str, t: Ty, operand: str) -> str:
     """A value as another lane has it (`Lowering.move`)."""
-    return by_words(x, part, t, lambda word: x.move(mode, word, operand))
+    whole = x.exchange(mode, part, t, operand)
+    return whole or by_words(x, part, t, lambda word: x.move(mode, word, operand))
 
 
 def by_words(x: Lowering, part: str, t: Ty, word: Callable[[str], str]) -> str:

@@ -124,6 +124,6 @@ def test_an_end_of_llvm_is_an_error_of_one_kernel() -> None:
 
 
 def test_no_function_that_llvm_cannot_select_is_in_the_table() -> None:
-    odd = ["llvm.sin.f32", "llvm.exp.f32", "llvm.pow.f64", "llvm.nvvm.shfl.sync.idx.f32", "sinf"]
+    odd = ["llvm.sin.f32", "llvm.exp.f32", "llvm.pow.f64", "llvm.nvvm.shfl.sync.idx.f64", "sinf"]
     fine = ["llvm.fma.f16", "llvm.nvvm.redux.sync.umin", "llvm.nvvm.read.ptx.sreg.ctaid.z"]
     assert intrinsics.unknown([*odd, *fine]) == sorted(odd)

@@ -37,7 +37,7 @@ NVVM: dict[str, Row] = {
     "read.ptx.sreg.ctaid.{x,y,z}": PURE,
     "read.ptx.sreg.nctaid.{x,y,z}": PURE,
     "barrier.cta.sync.aligned.all": BLOCK,
-    "shfl.sync.{idx,up,down,bfly}.i32": WARP,
+    "shfl.sync.{idx,up,down,bfly}.{i32,f32}": WARP,
     "redux.sync.{add,min,max,umin,umax,and,or,xor}": WARP,
     "vote.ballot.sync": WARP,
     "vote.{any,all}.sync": WARP,

@@ -130,6 +130,12 @@ API void nv_elect_sync(Election *out, uint32_t site, uint32_t mask) {
     Shuffle s = {value, operand, clamp, mode, 0, now->linear % WARP, site};                    \
     meet(site, mask, &s, shuffle);                                                             \
     return s.result;                                                                           \
+  }                                                                                            \
+  API float nv_shfl_sync_##name##_f32(uint32_t site, uint32_t mask, float value,               \
+                                      uint32_t operand, uint32_t clamp) {                      \
+    union { float real; uint32_t bits; } word = {value};                                       \
+    word.bits = nv_shfl_sync_##name##_i32(site, mask, word.bits, operand, clamp);              \
+    return word.real;                                                                          \
   }
 SHUFFLE(idx, IDX)
 SHUFFLE(up, UP)
