@@ -3,9 +3,10 @@
     python benchmarks/ptx_compile.py --triton PYTHON [--runs 10]
 
 PYTHON is an interpreter that has triton (PyPI), which may be one of another environment. Times are
-CPU milliseconds of a warm process, the best of several runs, which alternate between the two: from
-Python source to PTX in one process; the same through the text of kernel IR, which a build keeps
-between its steps; and on to machine code, where those of children (Triton's ptxas) count. The
+CPU milliseconds of warm processes, both of which keep memory as the workers of a build do, the best
+of several runs, which alternate between the two: from Python source to PTX in one process; the same
+through the text of kernel IR, which a build keeps between its steps; and on to machine code, where
+those of children (Triton's ptxas) count. The
 programs are the same at the level of their authors: an addition, a softmax over rows of up to
 8,192, a tiled f16 matrix product. The exp of the softmax called approximate is the hardware's, as
 is that of Triton's language; the other one's is good to 2 ulp, as is that of Triton's libdevice.
@@ -48,7 +49,7 @@ def best(run: Callable[[], Any], runs: int) -> dict[str, float]:
     return found
 
 
-def gristmill(runs: int) -> Times:
+def as_gristmill(runs: int) -> Times:
     from gristmill.backends.compile import Options, compile_kernel, compile_traced
     from gristmill.ir.text import print_kernel
     from gristmill.kernels.elementwise import binary, op_add
@@ -162,19 +163,27 @@ def main() -> int:
     parser.add_argument("--triton", help="an interpreter that has triton")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--as-triton", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--as-gristmill", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.as_triton:
         print(json.dumps(as_triton(options.runs)))
         return 0
+    if options.as_gristmill:
+        print(json.dumps(as_gristmill(options.runs)))
+        return 0
     if not options.triton:
         parser.error("--triton names an interpreter that has triton")
-    ours: Times = {}
-    theirs: Times = {}
-    command = [options.triton, __file__, "--as-triton", "--runs"]
+    from gristmill.backends.pool import MEMORY_KEPT
+
+    times: dict[str, Times] = {"gristmill": {}, "triton": {}}
+    pythons = {"gristmill": sys.executable, "triton": options.triton}
     for runs in shares(options.runs):
-        keep(ours, gristmill(runs))
-        told = subprocess.run([*command, str(runs)], check=True, capture_output=True).stdout
-        keep(theirs, json.loads(told))
+        for name, python in pythons.items():
+            command = [python, __file__, f"--as-{name}", "--runs", str(runs)]
+            environment = MEMORY_KEPT | os.environ
+            told = subprocess.run(command, check=True, capture_output=True, env=environment)
+            keep(times[name], json.loads(told.stdout))
+    ours, theirs = times.values()
     stages = {"ptx": "ptx", "text": "ptx", "cubin": "cubin"}  # ours -> Triton's
     titles = ("to PTX", "to PTX, through text", "to cubin")
     print(f"{'':24} " + "   ".join(f"{title:>23}" for title in titles))
