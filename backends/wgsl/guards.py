@@ -2,10 +2,11 @@
 
 WGSL has no way to forbid reassociation or contraction, and drivers do both: Mesa turns
 (x + c) - c into x, SwiftShader as well. What `ir.maths` is made of (roundings by a large summand,
-sums with their errors) is then wrong altogether. A guarded result is written as a selection by a
-condition that is never true, which no compiler can know: that the grid of the launch, which is
-data, has more workgroups in z than the runtime lets through. (That the built-in number of
-workgroups is beyond a bound will not do: NVIDIA's compiler knows what its hardware can launch.)
+sums with their errors) is then wrong altogether. The bits of a guarded result go through an integer
+`or` with nothing, which no compiler can know to be that: a high bit of the number of workgroups in
+z, which is data, and which the runtime keeps lower. (A selection by a condition that is never true
+will not do: NVIDIA's compiler draws what follows into its sides. Nor will a bound of the built-in
+number of workgroups: it knows what its hardware can launch.)
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.core import Kernel, Loc, Op, Region, Value, bits_float, const_bits
-from ...ir.dtypes import DType, Type, element_of, lanes_of
+from ...ir.dtypes import DType, Type, element_of, lanes_of, u32, with_element
 from ..compile import CompileError
 from . import guards, helpers
 from .helpers import suffix, type_name
@@ -184,15 +184,18 @@ class Writer:
 
     def guard(self, op: Op, text: str) -> str:
         """The result of a float op, hidden from compilers where it must be (see `guards`)."""
-        others = [self.values[v.id] for v in op.operands if not self.values[v.id].constant]
-        if op.results[0].id not in self.guarded or not others:
+        known = all(self.values[v.id].constant for v in op.operands)
+        if op.results[0].id not in self.guarded or known:
             return f"({text})"
         self.guards, t = True, op.results[0].type
-        never = "never" if lanes_of(t) == 1 else f"vec{lanes_of(t)}<bool>(never)"
-        # Beside a constant, drivers would draw what follows into both sides. What is hidden has a
-        # name, so that the other side is no second computation of it.
-        other = next((o.text for o in others if _NAMED.fullmatch(o.text)), others[0].text)
-        return self.named(f"select({text}, {other}, {never})", op.results[0].hint)
+        if element_of(t).name == "f32":
+            own, words = type_name(t), type_name(with_element(t, u32))
+            return f"bitcast<{own}>(bitcast<{words}>({text}) | {words}(nothing))"
+        # No integer is as wide. Not beside a constant: drivers draw what follows into both sides.
+        never, other = "nothing != 0u", f"{type_name(element_of(t))}(nothing)"
+        if lanes_of(t) > 1:
+            never, other = f"vec{lanes_of(t)}<bool>({never})", f"{type_name(t)}({other})"
+        return f"select({text}, {other}, {never})"
 
     def effect(self, op: Op, text: str) -> None:
         """The result of an op that must happen here."""
@@ -274,7 +277,11 @@ class Writer:
         function = [
             f"@compute @workgroup_size({x}, {y}, {z})",
             f"fn {entry}({', '.join(builtins)}) {{",
-            *([f"  let never = {depth} > {guards.MOST_Z:#x}u;"] if self.guards else []),
+            *(
+                [f"  let nothing = {depth} >> {guards.MOST_Z.bit_length()}u;"]
+                if self.guards
+                else []
+            ),
             *("  " + line for line in self.head),
             *self.lines,
             "}",
