@@ -21,12 +21,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 os.environ.setdefault("CUDA_CACHE_DISABLE", "1")
 
 import numpy as np
 
 from gristmill import runtime
+from gristmill.ir.abi import gpu_layout
 
 TINY, LAUNCHES = 256, 200
 # Each prints its moments: the clock is the machine's, not the process's.
@@ -37,6 +39,13 @@ driver = ctypes.CDLL("libcuda.so.1")
 assert not driver.cuInit(0)
 assert not driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
 print(start, time.perf_counter())
+"""
+IMPORTS = """
+import time
+begun = time.perf_counter()
+import numpy
+from cuda.bindings import driver
+print(begun, time.perf_counter())
 """
 FIRST = """
 import time
@@ -89,8 +98,6 @@ def every_artifact(device: runtime.Device, bundle: runtime.Bundle) -> None:
     """Load all that this device takes, and compare the driver's view of the parameters."""
     from cuda.bindings import driver
 
-    from gristmill.ir.abi import gpu_layout
-
     wrong, count, start = [], 0, time.perf_counter()
     for name, specials in bundle.kernels().items():
         for special in specials:
@@ -110,6 +117,35 @@ def every_artifact(device: runtime.Device, bundle: runtime.Bundle) -> None:
                     wrong.append(f"{kernel}: parameter {n} at {offset}, not {place}")
     row(f"load of {count} kernels, each", (time.perf_counter() - start) / max(1, count) * 1e3, "ms")
     print("parameters as declared" if not wrong else "\n".join(wrong))
+
+
+def bare_launch(device: Any, kernel: Any) -> None:
+    """What the driver's own launch costs through cuda.bindings, with arguments packed before."""
+    from cuda.bindings import driver
+
+    x, y = (device.upload(np.ones(TINY, np.float32)) for _ in range(2))
+    layout = gpu_layout(kernel.params, bool(kernel.manifest.sites))
+    block = np.zeros(layout.size, np.uint8)
+    for place, buffer in zip(layout.pointers, (x, y), strict=True):
+        block[place : place + 8].view(np.uint64)[0] = buffer.allocation.handle.address
+    block[layout.grid : layout.grid + 12].view(np.uint32)[:] = 1  # counts of 0: nothing is stored
+    places = [*layout.pointers, *layout.scalars, *layout.counts]
+    places += [] if layout.faults is None else [layout.faults, layout.fault_base]
+    places += [layout.grid + 4 * n for n in range(3)]
+    pointers = np.array([block.ctypes.data + place for place in places], np.uint64)
+    size, packed = kernel.manifest.workgroup, pointers.ctypes.data
+    call = (kernel.code.function, 1, 1, 1, *size, 0, device._queue.stream, packed, 0)
+
+    def run() -> None:
+        for _ in range(LAUNCHES):
+            driver.cuLaunchKernel(*call)
+
+    with device._context:
+        times = []
+        for _ in range(40):
+            times.append(best(run, 1) / LAUNCHES)
+            driver.cuStreamSynchronize(device._queue.stream)
+    row("cuLaunchKernel of cuda.bindings alone", min(times), "us")
 
 
 def launches(device: runtime.Device, kernel: runtime.LoadedKernel) -> None:
@@ -178,7 +214,7 @@ def small_things(device: runtime.Device) -> None:
 
 
 def first_results(options: argparse.Namespace) -> None:
-    codes = {"driver": INITIALISE, "first": FIRST.format(**vars(options))}
+    codes = {"driver": INITIALISE, "imports": IMPORTS, "first": FIRST.format(**vars(options))}
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     spans: dict[str, list[tuple[float, float, float]]] = {name: [] for name in codes}
     for _ in range(10):
@@ -194,6 +230,8 @@ def first_results(options: argparse.Namespace) -> None:
     first = min(whole for _, _, whole in spans["first"]) * 1e3
     row("process to its first line", min(s for s, _, _ in spans["first"]) * 1e3, "ms")
     row("the driver's start and context", driver, "ms")
+    imports = min(whole for _, _, whole in spans["imports"]) * 1e3
+    row("process that imports numpy and cuda.bindings", imports, "ms")
     row("process to its first result", first, "ms")
     row("first result beyond the driver's start", first - driver, "ms", "150")
 
@@ -226,6 +264,7 @@ def main() -> int:
         kernel(x, y, 2.0)
         assert np.array_equal(y, 2 * x + 1), "saxpy is wrong"
         every_artifact(device, bundle)
+        bare_launch(device, kernel)
         launches(device, kernel)
         replays(device, kernel)
         small_things(device)

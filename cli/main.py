@@ -32,6 +32,12 @@ def parser() -> argparse.ArgumentParser:
     inspect.add_argument("path", help="an artifact, also in a pack, or a bundle")
     inspect.add_argument("--json", action="store_true", help="the manifest or index as JSON")
 
+    explain = commands.add_parser("explain", help="what makes up the key of an artifact")
+    explain.add_argument("first", metavar="ARTIFACT", help="an artifact, also in a pack, or a key")
+    explain.add_argument("second", nargs="?", metavar="OTHER", help="which inputs differ from it")
+    explain.add_argument("--cache", default="", metavar="URL", help="beside the local store")
+    explain.add_argument("--json", action="store_true", help="the inputs or differences as JSON")
+
     fatbin = commands.add_parser("fatbin", help="a kernel's cubins and PTX as one file")
     fatbin.add_argument("kernel", help="the kernel")
     fatbin.add_argument("specialization", nargs="?", help="which one, where there are several")
@@ -194,6 +200,10 @@ def run(arguments: argparse.Namespace) -> int:
         from .show import inspect
 
         return inspect(arguments.path, arguments.json)
+    if arguments.command == "explain":
+        from .explain import explain
+
+        return explain(arguments.first, arguments.second, arguments.cache, arguments.json)
     if arguments.command == "fatbin":
         from .fatbin import fatbin
 

@@ -7,8 +7,9 @@ the others' artifacts alone.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
+
+from .key import Action, compiler_action
 
 PACKAGE = Path(__file__).parent.parent
 
@@ -62,15 +63,15 @@ def stage_files(stage: str, package: Path = PACKAGE) -> list[Path]:
     return sorted(path for path in found if path.is_file())
 
 
+def stage_action(stage: str, package: Path = PACKAGE) -> Action:
+    """The sources of a stage, by name and content; its key is the digest of the stage."""
+    files = {p.relative_to(package).as_posix(): p for p in stage_files(stage, package)}
+    return compiler_action(stage, {name: path.read_bytes() for name, path in files.items()})
+
+
 def stage_digest(stage: str, package: Path = PACKAGE) -> str:
-    """sha256 over names and contents of a stage's sources, in hexadecimal."""
-    state = hashlib.sha256()
-    for path in stage_files(stage, package):
-        data = path.read_bytes()
-        name = path.relative_to(package).as_posix()
-        state.update(b"%s %d\n" % (name.encode(), len(data)))
-        state.update(data)
-    return state.hexdigest()
+    """The digest of a stage's sources, in hexadecimal."""
+    return stage_action(stage, package).key
 
 
 def stage_stamp(stage: str, package: Path = PACKAGE) -> tuple[tuple[str, int, int, int], ...]:

@@ -23,7 +23,7 @@ import SCons.Errors
 from gristmill.backends.compile import stage
 from gristmill.store.bundle import Entry, Place, write_bundle
 from gristmill.store.files import WriteError, write_atomic
-from gristmill.store.key import assemble_key, compile_key, trace_key
+from gristmill.store.key import assemble_action, compile_action, trace_action
 from gristmill.store.manifest import Manifest
 
 from . import refusals
@@ -91,7 +91,7 @@ def trace(target: Any, source: Any, env: Any) -> None:
     shop: Workshop = env["WORKSHOP"]
     request = json.loads(source[-1].get_contents())
     sources = {str(node): shop.read(node) for node in source[:-1]}
-    key = trace_key(
+    action = trace_action(
         sources,
         request["kernel"],
         {"name": request["specialization"], "constexprs": request["constexprs"]},
@@ -117,7 +117,7 @@ def trace(target: Any, source: Any, env: Any) -> None:
         return {"ir": ir, "locs": locs}
 
     try:
-        outputs = shop.answer(key, ("ir", "locs"), "trace", make)
+        outputs = shop.answer(action, ("ir", "locs"), "trace", make)
     except Diagnostic as error:
         places = shop.places.get(str(target[0]), {})
         if place := places.get(error.constexpr) or places.get(""):
@@ -158,7 +158,7 @@ def compile_ir(target: Any, source: Any, env: Any) -> None:
 def compiled(shop: Workshop, ir: bytes, locs: Path, request: dict[str, Any]) -> dict[str, bytes]:
     """The outputs of compiling kernel IR for a target, from the store or made now."""
     refuse_missing_tools(request["tools"], request["target"])
-    key = compile_key(
+    action = compile_action(
         ir, request["target"], request["options"], request["compiler"], request["tools"]
     )
 
@@ -167,14 +167,14 @@ def compiled(shop: Workshop, ir: bytes, locs: Path, request: dict[str, Any]) -> 
         from gristmill.backends.steps import source_error
 
         step = "gristmill.backends.steps:compile_step"
-        work = (ir.decode(), request["target"], request["options"], key)
+        work = (ir.decode(), request["target"], request["options"], action.key)
         try:
             outputs: dict[str, bytes] = shop.run(step, *work, subject=(subject(ir), work[1]))
         except CompileError as error:
             raise source_error(error, locs.read_bytes()) from error
         return outputs
 
-    return shop.answer(key, OUTPUTS, stage(request["target"], request["options"]), make)
+    return shop.answer(action, OUTPUTS, stage(request["target"], request["options"]), make)
 
 
 def subject(ir: bytes) -> str:
@@ -193,7 +193,7 @@ def assembled(
 
     backend, _, arch = request["target"].partition("-")
     text = first["artifact"]
-    key = assemble_key(text, request["target"], request["compiler"], request["assembler"])
+    action = assemble_action(text, request["target"], request["compiler"], request["assembler"])
 
     def make() -> dict[str, bytes]:
         step = f"gristmill.backends.{backend}.emit:assemble_step"
@@ -201,8 +201,8 @@ def assembled(
         outputs: dict[str, bytes] = shop.run(step, text, arch, subject=about)
         return outputs
 
-    outputs = shop.answer(key, ("artifact", "facts"), backend, make)
-    manifest = relabelled(first["manifest"], request["target"], key, **outputs)
+    outputs = shop.answer(action, ("artifact", "facts"), backend, make)
+    manifest = relabelled(first["manifest"], request["target"], action.key, **outputs)
     return {"artifact": outputs["artifact"], "manifest": manifest}
 
 
@@ -213,7 +213,7 @@ def replay(target: Any, source: Any, env: Any) -> None:
     request = json.loads(source[0].get_contents())
     refuse_missing_tools(request["tools"], request["target"])
     options = request["options"]
-    key = compile_key(
+    action = compile_action(
         b"replay loop", request["target"], options, request["compiler"], request["tools"]
     )
     backend, _, arch = request["target"].partition("-")
@@ -221,10 +221,10 @@ def replay(target: Any, source: Any, env: Any) -> None:
     def make() -> dict[str, bytes]:
         step = f"gristmill.backends.{backend}.replay:replay_artifact"
         about = ("gristmill.replay", request["target"])
-        blob, manifest = shop.run(step, arch, key, *options.values(), subject=about)
+        blob, manifest = shop.run(step, arch, action.key, *options.values(), subject=about)
         return {"artifact": blob, "manifest": manifest.to_json().encode()}
 
-    outputs = shop.answer(key, OUTPUTS, backend, make)
+    outputs = shop.answer(action, OUTPUTS, backend, make)
     write_all(target, (outputs["artifact"], outputs["manifest"]))
 
 

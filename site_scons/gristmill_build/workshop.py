@@ -14,6 +14,7 @@ import SCons.Util
 from gristmill.backends.limits import DEADLINE
 from gristmill.store import digest
 from gristmill.store.interface import Outputs, Store
+from gristmill.store.key import Action
 
 
 class StepError(Exception):
@@ -41,7 +42,8 @@ class Workshop:
         self.changed: set[str] = set()  # results that were changed after they were built
         self._sources: dict[str, bytes] = {}
         self._stamps: dict[str, Any] = {}
-        self._digests: dict[str, str] = {}
+        self._compilers: dict[str, Action] = {}
+        self._kept: set[str] = set()  # stages whose sources the store has
         self.built = self.stored = self.failed = 0
         self.started = time.monotonic()
         self._lock = threading.Lock()
@@ -56,10 +58,10 @@ class Workshop:
 
     def compiler(self, stage: str) -> str:
         """The digest of the compiler's sources for a stage, as they are when first asked for."""
-        if stage not in self._digests:
+        if stage not in self._compilers:
             self._stamps[stage] = digest.stage_stamp(stage, self.package)
-            self._digests[stage] = digest.stage_digest(stage, self.package)
-        return self._digests[stage]
+            self._compilers[stage] = digest.stage_action(stage, self.package)
+        return self._compilers[stage].key
 
     def refuse_edited_compiler(self, stage: str) -> None:
         """What was made by sources other than those of the key must not get into the store."""
@@ -83,9 +85,10 @@ class Workshop:
         return self._sources[path]
 
     def answer(
-        self, key: str, names: tuple[str, ...], stage: str, make: Callable[[], dict[str, bytes]]
+        self, action: Action, names: tuple[str, ...], stage: str, make: Callable[[], Outputs]
     ) -> dict[str, bytes]:
         """The outputs of a step, from the store or made now by the compiler's `stage`."""
+        key = action.key
 
         def usable(outputs: Outputs | None) -> bool:
             return outputs is not None and set(outputs) == set(names)
@@ -98,7 +101,8 @@ class Workshop:
                 if not stored:
                     outputs = make()
                     self.refuse_edited_compiler(stage)
-                    self.store.keep(key, outputs)
+                    self.store.keep(key, outputs, action.text)
+                    self._keep_compiler(stage)
         assert outputs is not None
         with self._lock:
             self.stored += stored
@@ -106,6 +110,15 @@ class Workshop:
         if not stored:
             self.made()
         return outputs
+
+    def _keep_compiler(self, stage: str) -> None:
+        """Once for each stage that made something: which sources it had, for whoever asks."""
+        with self._lock:
+            first = stage not in self._kept
+            self._kept.add(stage)
+        if first:
+            compiler = self._compilers[stage]
+            self.store.keep(compiler.key, {}, compiler.text)
 
     def made(self) -> None:
         """The step of this thread does its work itself."""
