@@ -11,10 +11,13 @@ from gristmill.backends.compile import CompileError
 from gristmill.backends.steps import compile_step, site_lines, site_places, source_error
 from gristmill.backends.trace import TraceError, load
 from gristmill.ir.core import Loc
+from gristmill.store.key import Action, parsed
 from gristmill.store.local import LocalStore
 from gristmill.store.manifest import Manifest
 from gristmill_build import progress, steps
 from gristmill_build.workshop import StepError, Workshop
+
+ACTION = Action({"action": b"test"})
 
 
 @pytest.fixture
@@ -27,8 +30,17 @@ def shop(tmp_path: Path) -> Workshop:
 def test_a_step_is_made_once_and_then_answered(shop: Workshop) -> None:
     shop.compiler("trace")
     for _ in range(3):
-        assert shop.answer("0" * 64, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
+        assert shop.answer(ACTION, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
     assert (shop.built, shop.stored) == (1, 2)
+
+
+def test_the_store_has_the_inputs_of_what_was_made(shop: Workshop) -> None:
+    compiler = shop.compiler("trace")
+    shop.answer(ACTION, ("out",), "trace", lambda: {"out": b"1"})
+    assert shop.store.action(ACTION.key) == ACTION.text
+    sources = shop.store.action(compiler)
+    assert sources is not None
+    assert b"ir/core.py" in parsed(sources).fields["sources"]
 
 
 def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: Workshop) -> None:
@@ -40,8 +52,8 @@ def test_a_compiler_edited_during_the_build_does_not_reach_the_store(shop: Works
         return {"out": b"by other sources"}
 
     with pytest.raises(StepError, match="edited while it was used"):
-        shop.answer("0" * 64, ("out",), "trace", make)
-    assert shop.store.get("0" * 64) is None
+        shop.answer(ACTION, ("out",), "trace", make)
+    assert shop.store.get(ACTION.key) is None
 
 
 class Source:
@@ -75,8 +87,8 @@ def test_a_source_edited_after_it_was_read_stays_as_it_was(shop: Workshop, tmp_p
 
 def test_an_entry_with_other_outputs_is_made_again(shop: Workshop) -> None:
     shop.compiler("trace")
-    shop.store.put("0" * 64, {"old": b""})
-    assert shop.answer("0" * 64, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
+    shop.store.put(ACTION.key, {"old": b""})
+    assert shop.answer(ACTION, ("out",), "trace", lambda: {"out": b"1"}) == {"out": b"1"}
 
 
 ANNOTATION = """\
