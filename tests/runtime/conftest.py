@@ -72,7 +72,7 @@ def compile_bundle(folder: Path, targets: tuple[str, ...]) -> Path:
             ]
             for target in targets:
                 blob, manifest = compile_kernel(text, target, Options())
-                path = f"{target}/{name}/{specialization}.bin"
+                path = f"{target.replace(':', '.')}/{name}/{specialization}.bin"  # as in a build
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_bytes(blob)
                 sites = tuple(asserts[: len(manifest.sites)])
