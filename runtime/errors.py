@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..store.manifest import ManifestError
+from ..store.message import message
 
 if TYPE_CHECKING:
     from ..ir.interface import Loc
@@ -29,14 +30,7 @@ class GristmillError(Exception):
         self.what, self.where, self.expected, self.got, self.do = what, where, expected, got, do
         if len(got) > _SHOWN:
             got = f"{got[:_SHOWN]}..."
-        text = f"{where}: {what}" if where else what
-        if expected:
-            text += f"; expected {expected}"
-        if got:
-            text += f", got {got}" if expected else f"; got {got}"
-        if do:
-            text += f"; {do}"
-        super().__init__(text)
+        super().__init__(message(what, where, expected, got, do))
 
 
 class NoDevice(GristmillError):

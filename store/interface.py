@@ -35,6 +35,13 @@ class Counts:
     bytes_written: int = 0
     seconds: float = 0.0
 
+    def asked(self, outputs: Outputs | None, seconds: float) -> None:
+        """A key was asked for: its outputs, None where they are not at hand. Under a lock."""
+        self.hits += outputs is not None
+        self.misses += outputs is None
+        self.bytes_read += sum(map(len, outputs.values())) if outputs is not None else 0
+        self.seconds += seconds
+
 
 class StoreError(Exception):
     """A store that cannot be opened as it was asked for: what, where and what to do."""

@@ -72,12 +72,8 @@ class LocalStore:
         """The verified outputs of an action by name; None where any of them is not at hand."""
         begin = time.perf_counter()
         outputs = self._outputs(key)
-        size = sum(map(len, outputs.values())) if outputs is not None else 0
         with self._lock:
-            self.counts.hits += outputs is not None
-            self.counts.misses += outputs is None
-            self.counts.bytes_read += size
-            self.counts.seconds += time.perf_counter() - begin
+            self.counts.asked(outputs, time.perf_counter() - begin)
         return outputs
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Outputs]:

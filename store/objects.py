@@ -46,12 +46,8 @@ class ObjectStore:
         try:
             outputs = self._outputs(key)
         finally:
-            size = sum(map(len, outputs.values())) if outputs is not None else 0
             with self._lock:
-                self.counts.hits += outputs is not None
-                self.counts.misses += outputs is None
-                self.counts.bytes_read += size
-                self.counts.seconds += time.perf_counter() - begin
+                self.counts.asked(outputs, time.perf_counter() - begin)
         return outputs
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Outputs]:

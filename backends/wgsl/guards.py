@@ -65,9 +65,8 @@ def _parts(op: Op, parts: dict[int, frozenset[int]]) -> frozenset[int]:
 def _meets(
     summed: frozenset[int], other: Value, parts: dict[int, frozenset[int]], known: set[int]
 ) -> bool:
-    """Whether `other` could be gathered with what is summed in a sum. A compiler looks through a
-    selection that it cannot decide where the sum is there anyway: x - (s - y) with s = x + y is
-    taken for (x + y) - s."""
+    """Whether `other` could be gathered with what is summed in a sum. Compilers do so where that
+    sum is there anyway: x - (s - y) with s = x + y is taken for (x + y) - s, whatever hides s."""
     if other.id in summed or not summed.isdisjoint(parts.get(other.id, ())):
         return True
     return other.id in known and not known.isdisjoint(summed)

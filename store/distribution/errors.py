@@ -5,6 +5,8 @@ expected and got, and what to do."""
 
 from __future__ import annotations
 
+from ..message import message
+
 _SHOWN = 300  # characters of what was got, in a message: a registry may answer anything
 
 
@@ -16,14 +18,7 @@ class DistributionError(Exception):
     ) -> None:
         got = _plain(got)
         self.what, self.where, self.expected, self.got, self.do = what, where, expected, got, do
-        text = f"{where}: {what}" if where else what
-        if expected:
-            text += f"; expected {expected}"
-        if got:
-            text += f", got {got}" if expected else f"; got {got}"
-        if do:
-            text += f"; {do}"
-        super().__init__(text)
+        super().__init__(message(what, where, expected, got, do))
 
 
 def _plain(text: str) -> str:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 
+from ..message import message
+
 
 class PackError(ValueError):
     """Base; the parts of the message are attributes."""
@@ -26,12 +28,7 @@ class PackError(ValueError):
             got,
             do,
         )
-        text = f"{self.where}: {what}" if self.where else what
-        if expected:
-            text += f"; expected {expected}"
-        if got:
-            text += f", got {got}" if expected else f"; got {got}"
-        super().__init__(f"{text}; {do}" if do else text)
+        super().__init__(message(what, self.where, expected, got, do))
 
 
 class PackMissing(PackError):

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import os
 
+from ..message import message
+
 
 class TrustError(ValueError):
     """Base: `where`, what is wrong, what to do."""
 
     def __init__(self, what: str, where: str | os.PathLike[str] = "", do: str = "") -> None:
         self.what, self.where, self.do = what, os.fspath(where), do
-        text = f"{self.where}: {what}" if self.where else what
-        super().__init__(f"{text}; {do}" if do else text)
+        super().__init__(message(what, self.where, do=do))
 
 
 class TrustMissing(TrustError):
