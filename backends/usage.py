@@ -42,6 +42,7 @@ class Usage:
     fences: bool = False
     ids: set[tuple[str, int]] = field(default_factory=set)  # id ops in use, with their dimension
     workgroup_arrays: bool = False
+    divides: bool = False
     turns: Turns = NO_TURNS  # of the loops of an invocation
 
 
@@ -134,6 +135,9 @@ class _Scan:
     def subgroup(self, op: Op) -> None:
         self.usage.subgroups = True
 
+    def divide(self, op: Op) -> None:
+        self.usage.divides = True
+
     def barrier(self, op: Op) -> None:
         self.order.note(op)
         self.usage.fences |= op.name == "fence"
@@ -165,6 +169,7 @@ _NOTES: dict[str, Callable[[_Scan, Op], None]] = {
     **dict.fromkeys(ID_OPS, _Scan.id),
     **dict.fromkeys(("barrier", "fence"), _Scan.barrier),
     "alloc": _Scan.array,
+    "div": _Scan.divide,
 }
 
 

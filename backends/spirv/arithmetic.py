@@ -105,22 +105,22 @@ def divide(e: Emitter, op: Op) -> int:
     Vulkan promises that only for divisors up to 2**14 (f16) and 2**126 (f32), and NVIDIA's
     quotients are 0 beyond: f16 divides as f32, and a larger f32 divisor is scaled down.
     """
-    t, (a, b) = op.results[0].type, e.operands(op)
+    t, a, b = op.results[0].type, e.numerator(op.operands[0]), e.use(op.operands[1])
     dtype, lanes, type_ = element_of(t), lanes_of(t), e.type(t)
     if dtype.bits == 64 or "approximate" in e.kernel.fast:
-        return _float_result(e, op, e.ins(S.F_DIV, type_, a, b))
+        return _float_result(e, op, e.rounded(S.F_DIV, type_, a, b))
     real = e.floats(32, lanes)
     if dtype.name == "f16":
         wide = (e.ins(S.F_CONVERT, real, v) for v in (a, b))
-        return e.ins(S.F_CONVERT, type_, e.ins(S.F_DIV, real, *wide))
+        return e.ins(S.F_CONVERT, type_, e.rounded(S.F_DIV, real, *wide))
     known = e.constants.get(op.operands[1].id)
     if known is not None and abs(bits_float(known, dtype)) <= _LARGE:
-        return _float_result(e, op, e.ins(S.F_DIV, real, a, b))
+        return _float_result(e, op, e.rounded(S.F_DIV, real, a, b))
     size = e.glsl(real, Glsl.F_ABS, b)
     large = e.ins(S.F_ORD_GREATER_THAN, e.bools(lanes), size, e.float_const(_LARGE, 32, lanes))
     quarter, one = (e.float_const(v, 32, lanes) for v in (0.25, 1.0))
     scale = e.ins(S.SELECT, real, large, quarter, one)
-    quotient = e.ins(S.F_DIV, real, a, e.rounded(S.F_MUL, real, b, scale))
+    quotient = e.rounded(S.F_DIV, real, a, e.rounded(S.F_MUL, real, b, scale))
     return _float_result(e, op, e.rounded(S.F_MUL, real, quotient, scale))
 
 

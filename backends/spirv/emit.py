@@ -17,6 +17,7 @@ from collections.abc import Callable
 from ...ir.core import Kernel, Loc, Op
 from ..compile import CompileError, Emitted, Options
 from ..usage import ID_OPS, id_key, scan
+from ..zeros import zeros
 from . import arithmetic, conversions, cooperative, sync, vectors
 from .control import Flow
 from .emitter import Emitter
@@ -178,8 +179,17 @@ class _Body:
     def run(self) -> None:
         bind_scalars(self.e, self.ids)
         self.ids.prepare(self.e.usage.ids)
+        if self.e.usage.divides:
+            self.hide_zeros()
         # Not kept here: a cycle would leave all of the emission to the collector.
         Flow(self.e, self.lower).region(self.e.kernel.body)
+
+    def hide_zeros(self) -> None:
+        e = self.e
+        e.zeros = zeros(e.kernel)
+        if e.zeros:  # an empty grid runs nothing
+            grid, zero = self.ids.word(self.ids.layout.grid), e.module.word(0)
+            e.never = e.early(S.I_EQUAL, e.module.bool_, grid, zero)
 
     def lower(self, e: Emitter, op: Op) -> None:
         """Emit one op that is not control flow."""

@@ -9,7 +9,7 @@ bool as OpTypeBool, f16/f32/f64 as themselves, and bf16 as an f32 that holds a b
 from __future__ import annotations
 
 from ...ir.core import Kernel, Loc, Op, Value, float_bits
-from ...ir.dtypes import DTYPES, DType, FragmentType, Type, VectorType
+from ...ir.dtypes import DTYPES, DType, FragmentType, Type, VectorType, element_of, lanes_of
 from ..compile import CompileError
 from ..usage import Usage, narrow_name
 from .cooperative import matrix_type
@@ -54,6 +54,8 @@ class Emitter:
         # Ops of one instruction, by name and (as id()) types of first operand and result.
         self.forms: dict[tuple[str, int, int], Form] = {}
         self._named: set[int] = set()
+        self.zeros: frozenset[int] = frozenset()  # numerators to hide: see `backends.zeros`
+        self.never = 0  # a condition that never holds, which no driver knows; where zeros are
 
     def fail(self, message: str) -> CompileError:
         """The error for what cannot be emitted, at the op in hand."""
@@ -89,6 +91,17 @@ class Emitter:
         if not self.contract:
             self.module.decorations += (3 << 16 | S.DECORATE, result, Deco.NO_CONTRACTION)
         return result
+
+    def numerator(self, value: Value) -> int:
+        """A float operand that no driver knows to be 0."""
+        result = self.values[value.id]
+        if value.id not in self.zeros:
+            return result
+        dtype, lanes = element_of(value.type), lanes_of(value.type)
+        bits = 32 if dtype.name == "bf16" else dtype.bits
+        never = self.splat(self.never, self.module.bool_, lanes)
+        one = self.float_const(1.0, bits, lanes)
+        return self.ins(S.SELECT, self.floats(bits, lanes), never, one, result)
 
     def plain(self, op: Op, opcode: int, type_: int, *words: int, exact: bool = False) -> int:
         """An op that is one instruction: `words`, then the operands of the op in their order.

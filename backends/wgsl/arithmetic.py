@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...ir.core import Op, Value, bits_float
 from ...ir.dtypes import DType, VectorType, element_of, f16, f32, f64, i32, lanes_of, u32
-from .helpers import as_type, type_name
+from .helpers import as_type, type_name, zero
 from .support import APPROXIMATE
 from .writer import Writer
 
@@ -68,7 +68,7 @@ def helper(w: Writer, op: Op) -> None:
 def negate(w: Writer, op: Op) -> None:
     t, (x,) = op.results[0].type, w.operands(op)
     unsigned = element_of(t).name in ("u32", "u64")
-    w.define(op, f"{type_name(t)}() - {x}" if unsigned else f"-{x}")
+    w.define(op, f"{zero(t)} - {x}" if unsigned else f"-{x}")
 
 
 def invert(w: Writer, op: Op) -> None:
@@ -87,10 +87,10 @@ def sign(w: Writer, op: Op) -> None:
     if element_of(t).is_float:
         w.define(op, f"{w.helper('sign_of', t)}({x})", atom=True)
         return
-    zero, one = f"{type_name(t)}()", w.splat(1, t)
-    some = f"select({zero}, {one}, {x} != {zero})"
+    nothing, one = zero(t), w.splat(1, t)
+    some = f"select({nothing}, {one}, {x} != {nothing})"
     if element_of(t).is_signed:
-        some = f"select({some}, {w.splat(-1, t)}, {x} < {zero})"
+        some = f"select({some}, {w.splat(-1, t)}, {x} < {nothing})"
     w.define(op, some, atom=True)
 
 
@@ -107,6 +107,8 @@ def divide(w: Writer, op: Op) -> None:
     """a / b within 2.5 ulp for every divisor."""
     t, (a, b) = op.results[0].type, w.operands(op)
     w.type(t)
+    if op.operands[0].id in w.zeros:
+        a = w.hidden(a, t)
     known = w.bits.get(op.operands[1].id)
     small = known is not None and abs(bits_float(known, element_of(t))) <= _LARGE
     if element_of(t) == f16:
@@ -187,7 +189,7 @@ def convert(w: Writer, op: Op) -> None:
     elif source.is_float and target.is_int:
         _float_to_int(w, op, x)
     elif source.is_float and target.is_bool:
-        w.define(op, f"!({x} == {type_name(op.operands[0].type)}())")
+        w.define(op, f"!({x} == {zero(op.operands[0].type)})")
     elif source == u32 and target == f32:
         w.define(op, f"{w.helper('to_f32', t)}({x})", atom=True)
     elif target == f16 and source.bits > 16 and not source.is_bool:
@@ -209,7 +211,7 @@ def _float_to_int(w: Writer, op: Op, x: str) -> None:
     target, x = element_of(t), w.let(x)
     low, high = w.splat(float(target.min), source), w.splat(float(target.max + 1), source)
     inside = f"({x} > {low}) & ({x} < {high})"
-    safe = f"select({type_name(source)}(), {x}, {inside})"
+    safe = f"select({zero(source)}, {x}, {inside})"
     result = f"{type_name(t)}({safe})"
     result = f"select({result}, {w.splat(target.max, t)}, {x} >= {high})"
     if target.is_signed:

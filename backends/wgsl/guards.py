@@ -7,14 +7,16 @@ sums with their errors) is then wrong altogether. The bits of a guarded result g
 z, which is data, and which the runtime keeps lower. (A selection by a condition that is never true
 will not do: NVIDIA's compiler draws what follows into its sides. Nor will a bound of the built-in
 number of workgroups: it knows what its hardware can launch.)
+
+A numerator that drivers may know to be 0 is hidden in the same way: see `backends.zeros`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...ir.core import Kernel, Op, Region, Value
-from ...ir.dtypes import element_of
+from ...ir.core import Kernel, Op, Region, Value, walk
+from ...ir.dtypes import MemType, Space, element_of
 from ...ir.passes.effects import PURE
 
 MOST_Z = (1 << 31) - 1  # workgroups in z of a launch; devices refuse more by LimitExceeded
@@ -53,6 +55,23 @@ def guarded(kernel: Kernel) -> frozenset[int]:
             elif value.id in parts and _meets(parts[value.id], other, parts, known):
                 found.add(value.id)
     return frozenset(found)
+
+
+def dissolved(kernel: Kernel) -> frozenset[int]:
+    """The private arrays that a compiler may take for values, as all places in them are known."""
+    known: set[int] = set()
+    found: set[int] = set()
+    kept: set[int] = set()
+    for op in walk(kernel.body):
+        if op.name == "const":
+            known.add(op.results[0].id)
+        elif op.name == "alloc":
+            memory = op.results[0].type
+            if isinstance(memory, MemType) and memory.space is Space.PRIVATE:
+                found.add(op.results[0].id)
+        elif op.name in ("load", "store") and op.operands[1].id not in known:
+            kept.add(op.operands[0].id)
+    return frozenset(found - kept)
 
 
 def _parts(op: Op, parts: dict[int, frozenset[int]]) -> frozenset[int]:

@@ -32,6 +32,14 @@ def as_type(t: Type, name: str) -> str:
     return type_name(with_element(t, DTYPES[name]))
 
 
+def zero(t: Type) -> str:
+    """The zero of a type. Not `T()`: naga makes a null constant of that, and SwiftShader computes
+    wrongly with vectors of which a lane is one, such as min(vec2<u32>(), vec2<u32>(1u)) ^ y."""
+    element = element_of(t)
+    one = "false" if element.is_bool else f"{'0.0' if element.is_float else 0}{suffix(element)}"
+    return one if lanes_of(t) == 1 else f"{type_name(t)}({one})"
+
+
 def full_name(name: str, t: Type) -> str:
     """The name of a helper on a type."""
     lanes = lanes_of(t)
@@ -84,13 +92,13 @@ def _rounded_down(result: str) -> Callable[[str, Type], str]:
 
     def text(name: str, t: Type) -> str:
         own = type_name(t)
-        zero = f"{own}()"
+        none = zero(t)
         return (
             f"fn {name}(a: {own}, b: {own}) -> {own} {{\n"
             f"  let quotient = a / b;\n"
-            f"  let rest = select(a - quotient * b, {zero}, b == {zero});\n"
-            f"  let apart = ((rest ^ b) < {zero}) & (rest != {zero});\n"
-            f"  return {result.format(zero=zero, one=_one(t))};\n}}"
+            f"  let rest = select(a - quotient * b, {none}, b == {none});\n"
+            f"  let apart = ((rest ^ b) < {none}) & (rest != {none});\n"
+            f"  return {result.format(zero=none, one=_one(t))};\n}}"
         )
 
     return text
@@ -113,21 +121,22 @@ def _divide(name: str, t: Type) -> str:
 
 def _copysign(name: str, t: Type) -> str:
     own, double = type_name(t), element_of(t).bits == 64
+    none = zero(with_element(t, DTYPES["u64" if double else "u32"]))
     word, top = as_type(t, "u64" if double else "u32"), 63 if double else 31
     b = f"{as_type(t, 'f32')}(b)" if element_of(t).name == "f16" else "b"
     return (
         f"fn {name}(a: {own}, b: {own}) -> {own} {{\n"
-        f"  let negative = (bitcast<{word}>({b}) >> {as_type(t, 'u32')}({top}u)) != {word}();\n"
+        f"  let negative = (bitcast<{word}>({b}) >> {as_type(t, 'u32')}({top}u)) != {none};\n"
         f"  return select(abs(a), -abs(a), negative);\n}}"
     )
 
 
 def _sign(name: str, t: Type) -> str:
-    own = type_name(t)
+    own, none = type_name(t), zero(t)
     return (
         f"fn {name}(x: {own}) -> {own} {{  // a NaN stays one\n"
-        f"  let below = select(select(x, {own}(), x == {own}()), {own}(-1.0), x < {own}());\n"
-        f"  return select(below, {own}(1.0), x > {own}());\n}}"
+        f"  let below = select(select(x, {none}, x == {none}), {own}(-1.0), x < {none});\n"
+        f"  return select(below, {own}(1.0), x > {none});\n}}"
     )
 
 

@@ -14,6 +14,8 @@ from ...ir.core import Op, Param, Value
 from ...ir.dtypes import Access, DType, MemType, Space, element_of, lanes_of, vector_of
 from ..usage import MemoryUse, Usage
 from .arithmetic import index
+from .guards import dissolved
+from .helpers import zero
 from .writer import Writer
 
 # kind of atomic -> function of WGSL
@@ -44,6 +46,7 @@ class Memories:
 
     def __init__(self, w: Writer, usage: Usage) -> None:
         self.w, self.usage = w, usage
+        self.dissolved = dissolved(w.kernel)
         self.known: dict[int, Memory] = {}
         self.shared_bytes = 0
         self.bindings: dict[int, int] = {}
@@ -102,13 +105,18 @@ class Memories:
         lanes = lanes if memory.count % lanes == 0 else 1
         item, bits = self.shape(value, lanes, memory.element)
         name = w.name(str(dict(op.attrs).get("name") or value.hint))
-        declared = f"{name}: array<{item}, {memory.count // lanes}>;"
+        array = f"array<{item}, {memory.count // lanes}>"
         if memory.space is Space.WORKGROUP:
-            w.globals.append(f"var<workgroup> {declared}")
+            w.globals.append(f"var<workgroup> {name}: {array};")
             width = 4 if memory.element.is_bool else memory.element.bytes
             self.shared_bytes += (memory.count * width + 15) // 16 * 16
         else:
-            w.head.append(f"var {declared}")
+            w.head.append(f"var {name}: {array};")
+            if value.id in self.dissolved and not memory.element.is_float:
+                # naga makes a null constant of an array without a value: see `helpers.zero`.
+                one = zero(memory.element if lanes == 1 else vector_of(memory.element, lanes))
+                zeros = ", ".join([one] * (memory.count // lanes))
+                w.head[-1] = f"var {name} = {array}({zeros});"
         found = Memory(name, memory.element, lanes, bool(use.atomics), bits, memory.count)
         self.known[value.id] = found
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ...ir.core import Op
 from ...ir.dtypes import DTYPES, Type, element_of, f16, lanes_of, u32, with_element
-from .helpers import as_type
+from .helpers import as_type, zero
 from .ids import Ids
 from .writer import Writer
 
@@ -69,9 +69,9 @@ class Subgroups:
         w, dtype = self.w, element_of(t)
         self.need("subgroup_shuffle")
         if dtype.is_bool:
-            words = as_type(t, "u32")
-            word = f"select({words}(), {w.splat(1, with_element(t, u32))}, {value})"
-            return f"(subgroupShuffle({word}, {lane}) != {words}())"
+            words = with_element(t, u32)
+            word = f"select({zero(words)}, {w.splat(1, words)}, {value})"
+            return f"(subgroupShuffle({word}, {lane}) != {zero(words)})"
         if dtype.bits < 64:
             w.type(t)
             return f"subgroupShuffle({value}, {lane})"

@@ -19,6 +19,7 @@ import numpy as np
 from ...ir.core import Kernel, Loc, Op, Region, Value, bits_float, const_bits
 from ...ir.dtypes import DType, Type, element_of, lanes_of, u32, with_element
 from ..compile import CompileError
+from ..zeros import zeros
 from . import guards, helpers
 from .helpers import suffix, type_name
 
@@ -74,7 +75,7 @@ class Writer:
         self.loc: Loc | None = None
         self.region: Region = kernel.body
         self._indent = 1
-        self.guarded = guards.guarded(kernel)
+        self.guarded, self.zeros = guards.guarded(kernel), zeros(kernel)
         self.guards = False  # whether there are any
         self._uses = _uses(kernel)
         self._next = 0
@@ -187,7 +188,11 @@ class Writer:
         known = all(self.values[v.id].constant for v in op.operands)
         if op.results[0].id not in self.guarded or known:
             return f"({text})"
-        self.guards, t = True, op.results[0].type
+        return self.hidden(text, op.results[0].type)
+
+    def hidden(self, text: str, t: Type) -> str:
+        """A value of type t that no compiler knows."""
+        self.guards = True
         if element_of(t).name == "f32":
             own, words = type_name(t), type_name(with_element(t, u32))
             return f"bitcast<{own}>(bitcast<{words}>({text}) | {words}(nothing))"
