@@ -4,7 +4,8 @@ A file's date says when it was last used: whoever uses one that is dated before 
 hour ago, dates it anew. A build in progress holds a lease, a lock under `leases/`, and nothing that
 was used since the eldest live lease began is removed. The system gives the lock back when its
 holder dies. A lease protects what was used within a day; longer, and one forgotten process
-would keep a store from ever shrinking.
+would keep a store from ever shrinking. So would dates ahead of the clock, which was set back since:
+such a file counts as used now, and a lease of such a date as begun a day ago.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from . import files, locks
 
 KINDS = ("ac", "cas")
 LEASES, USAGE = "leases", "usage"
-_HOUR, _DAY = 3600, 86_400
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400  # seconds
 _NS = 1_000_000_000
 _KEPT = 0.9  # of the limit, after an eviction: the next one is some time away
 
@@ -106,13 +107,13 @@ def evict(root: Path, limit: int) -> tuple[int, int]:
 
 def _protected(root: Path) -> int:
     """The date from which on files are in use by a build in progress."""
-    eldest = time.time_ns()
+    eldest = now = time.time_ns()
     for path in (root / LEASES).glob("*"):
         with contextlib.suppress(OSError):
             dated = path.stat().st_mtime_ns
             if not locks.dead(path):
-                eldest = min(eldest, dated)
-    return max(eldest, time.time_ns() - _DAY * _NS)
+                eldest = min(eldest, dated if dated < now + _MINUTE * _NS else 0)
+    return max(eldest, now - _DAY * _NS)
 
 
 def _remove(file: _File) -> bool:
@@ -138,7 +139,12 @@ def _scan(root: Path) -> Iterator[_File]:
                     if files.is_left_over(entry.name, state.st_mtime, now):
                         os.unlink(entry.path)
                     elif not entry.name.startswith("."):
-                        yield _File(state.st_mtime_ns, state.st_size, entry.path)
+                        used_ns = state.st_mtime_ns
+                        if state.st_mtime > now + _DAY:
+                            with contextlib.suppress(OSError):  # another user's
+                                os.utime(entry.path)
+                            used_ns = os.stat(entry.path).st_mtime_ns
+                        yield _File(used_ns, state.st_size, entry.path)
 
 
 def _entries(folder: Path | str) -> Iterator[os.DirEntry[str]]:

@@ -48,11 +48,11 @@ def is_left_over(name: str, dated: float, now: float) -> bool:
     """Whether a file of that name and date is what a writer left that was killed.
 
     A temporary file is if its process is gone and it is a minute old (a process of another machine
-    or container only looks gone), or if it is a day old.
+    or container only looks gone), or if it is a day old or a day ahead, by a clock that was wrong.
     """
     found = _TEMPORARY.fullmatch(name)
     age = now - dated
-    return found is not None and (age > _DAY or (age > _MINUTE and not _runs(int(found[1]))))
+    return found is not None and (abs(age) > _DAY or (age > _MINUTE and not _runs(int(found[1]))))
 
 
 def _runs(process: int) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,9 +47,12 @@ def default_limit(environment: Mapping[str, str] = os.environ) -> int:
     stated = environment.get("GRISTMILL_STORE_LIMIT", "").strip()
     if not stated:
         return LIMIT
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", stated, re.IGNORECASE)
+    form = r"(\d{1,18}(?:\.\d{1,18})?)\s*([KMGT]?)(?:i?B)?"
+    found = re.fullmatch(form, stated, re.ASCII | re.IGNORECASE)
     if not found:
-        raise StoreError(f"GRISTMILL_STORE_LIMIT={stated} is no size; expected such as 500M or 20G")
+        raise StoreError(
+            f"GRISTMILL_STORE_LIMIT={stated:.60} is no size; expected such as 500M or 20G"
+        )
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
@@ -106,6 +110,8 @@ class LocalStore:
         """
         if action and entries.digest(action) != key:
             raise ValueError(f"the text of an action whose key is not {key}")
+        if not entries.is_digest(key):
+            raise ValueError(f"not a key: {key!r}")
         contents = entries.contents_of(outputs)
         wanted = [(contents[name].sha256, data) for name, data in sorted(outputs.items())]
         for name, data in [*wanted, *([(key, action)] if action else [])]:
@@ -125,6 +131,8 @@ class LocalStore:
         A builder that dies frees its claim; one that takes longer than `patience`, or a disk
         without locks, is not waited for: work done twice costs time alone.
         """
+        if not entries.is_digest(key):
+            raise ValueError(f"not a key: {key!r}")
         try:
             lock = locks.take(self.root / "claims" / key, patience)
         except OSError:
@@ -156,6 +164,8 @@ class LocalStore:
 
     def content(self, digest: str) -> bytes | None:
         """Verified bytes by their sha256, and by no other name; None where they are not at hand."""
+        if not entries.is_digest(digest):  # it would name another file, which is then "damaged"
+            return None
         path = self._path("cas", digest)
         data = self._read(path)
         if data is None or entries.digest(data) == digest:
@@ -180,8 +190,10 @@ class LocalStore:
         return data if data is not None and len(data) == content.size else None
 
     def _entry(self, key: str) -> dict[str, Content] | None:
+        if not entries.is_digest(key):
+            return None
         path = self._path("ac", key)
-        text = self._read(path)
+        text = self._read(path, entries.LONGEST)
         if text is None:
             return None
         if (decoded := entries.decode(text, key)) is not None:
@@ -189,15 +201,18 @@ class LocalStore:
         self._drop(path)
         return None
 
-    def _read(self, path: Path) -> bytes | None:
-        """The bytes of a file, which is in use from now on; None where they cannot be had, for
-        whatever reason."""
+    def _read(self, path: Path, most: int = entries.LARGEST) -> bytes | None:
+        """The bytes of a file, which is in use from now on, b"" where there are more than `most`;
+        None where they cannot be had, for whatever reason."""
         try:
-            with open(path, "rb", buffering=0) as file:
+            with open(path, "rb", buffering=0, opener=_at_once) as file:
                 state = os.fstat(file.fileno())
-                data = file.read(state.st_size + 1)
-                if len(data) != state.st_size:
-                    data += file.readall()
+                if not stat.S_ISREG(state.st_mode):  # a pipe, a device: nothing was put there
+                    return None
+                size = state.st_size if state.st_size <= most else 0
+                data = file.read(size)
+                while 0 < len(data) < size and (more := file.read(size - len(data))):
+                    data += more
         except OSError:
             return None
         return data if self._leased().mark_used(path, state.st_mtime_ns) else None
@@ -239,3 +254,8 @@ class LocalStore:
     def _count(self, name: str, number: int = 1) -> None:
         with self._lock:
             setattr(self.counts, name, getattr(self.counts, name) + number)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens a file without waiting for whoever writes to a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)
