@@ -5,29 +5,32 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
 from pathlib import Path
 
 from .. import runtime
 from ..runtime.packs import SUFFIX
-from ..store.explain import Explainer
+from ..store.explain import Explainer, read
 from ..store.interface import StoreError
-from ..store.key import Action, parsed
+from ..store.key import Action
 from ..store.local import LocalStore, default_root
 from ..store.manifest import Manifest
+from ..store.message import plain
 from ..store.opening import open_store
 from .errors import CommandError
 from .table import table
 
 _KEY = re.compile("[0-9a-f]{64}")
+_SHOWN = 10_000  # characters of an input
 
 
 def explain(first: str, second: str | None, cache: str, as_json: bool) -> int:
     """Explain a key, or compare two: 0 where they are equal, 1 where they are not."""
     try:
-        store = open_store(cache, "read" if cache else "off")
+        store = open_store(cache, "read" if cache else "off", warn=_warn)
+        local = LocalStore(default_root())
     except StoreError as error:
         raise CommandError(str(error)) from error
-    local = LocalStore(default_root())
     explainer = Explainer(store.action, local.content)
     with contextlib.closing(store):
         a = _action(explainer, first, str(local.root))
@@ -37,13 +40,18 @@ def explain(first: str, second: str | None, cache: str, as_json: bool) -> int:
         return _two(explainer, (first, a), (second, b), as_json)
 
 
+def _warn(text: str) -> None:
+    print(f"gristmill explain: warning: {text}", file=sys.stderr)
+
+
 def _one(explainer: Explainer, place: str, action: Action, as_json: bool) -> int:
     inputs = explainer.inputs(action)
     if as_json:
         print(json.dumps({"key": action.key, "inputs": dict(inputs)}, indent=2))
     else:
         print(f"{place}\nkey {action.key} is the sha256 of:\n")
-        print(table([("input", "is"), *inputs]))
+        rows = [(plain(name, _SHOWN), plain(value, _SHOWN)) for name, value in inputs]
+        print(table([("input", "is"), *rows]))
     return 0
 
 
@@ -57,7 +65,8 @@ def _two(
         return min(len(found), 1)
     for word, (place, action) in zip("AB", (first, second), strict=True):
         print(f"{word}: {place}, key {action.key}")
-    print("\n".join(found) if found else "the keys are equal: no input differs")
+    told = [plain(line, _SHOWN) for line in found]
+    print("\n".join(told) if told else "the keys are equal: no input differs")
     return min(len(found), 1)
 
 
@@ -70,7 +79,7 @@ def _action(explainer: Explainer, place: str, root: str) -> Action:
             "machine, or name the cache that has it: --cache URL"
         )
     try:
-        return parsed(text)
+        return read(text)
     except ValueError as error:
         raise CommandError(f"{place}: {error}; another version of gristmill made it") from error
 
@@ -83,7 +92,7 @@ def _manifest(place: str) -> Manifest:
         if not found:
             raise CommandError(f"{pack} has no {path.relative_to(pack)}; see gristmill pack list")
         return found[0].manifest
-    file = path.with_suffix(".json")
+    file = path.with_suffix(".json") if path.name else path
     if path.suffix == ".json" or not file.is_file():
         raise CommandError(
             f"{place}: no artifact (expected a file with a manifest {file.name} beside it, a pack "

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from . import pack_words
 from .errors import CANNOT, CommandError
 
+_LONGEST = 20_000  # characters of an error's line
 WORDS = ("king", "paris", "piano", "seven")  # that the demo looks up
 
 
@@ -246,6 +247,7 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(words)
     from ..runtime.errors import GristmillError
     from ..store.manifest import ManifestError
+    from ..store.message import plain
     from ..store.pack.errors import PackError
     from ..store.trust.errors import TrustError
 
@@ -258,7 +260,8 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except told as error:
-        print(f"gristmill {arguments.command}: {_line(error)}", file=sys.stderr)
+        line = plain(_line(error), _LONGEST)
+        print(f"gristmill {arguments.command}: {line}", file=sys.stderr)
         return CANNOT
     except KeyboardInterrupt:
         return 130

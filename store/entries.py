@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-LARGEST = 1 << 30  # bytes of one output; whoever announces more is not believed
+LARGEST = 1 << 28  # bytes of one output; whoever announces more is not believed
 LONGEST = 1 << 20  # bytes of an entry without outputs, and of an action's text
 _DIGEST = re.compile("[0-9a-f]{64}")
 

@@ -13,11 +13,35 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from .entries import is_digest
 from .key import Action, parsed
 
 Look = Callable[[str], bytes | None]
 _LONGEST = 60  # characters of a line of kernel IR that are shown
 _NAMES = {"ir": "kernel IR", "ptx": "PTX"}  # of fields, where the word says less
+_MAPPINGS = ("options", "specialization", "sources")
+
+
+def read(text: bytes) -> Action:
+    """The action of a text, which anybody may have written. ValueError where it is of another form
+    than `key` gives the actions of this version."""
+    action = parsed(text)
+    for name, value in action.fields.items():
+        word = value.decode()
+        try:
+            data = json.loads(value) if name in (*_MAPPINGS, "tools") else None
+        except RecursionError as error:
+            raise ValueError(f"field {name} of an action is nested too deep") from error
+        fine = word.isprintable()
+        if name in _MAPPINGS:
+            fine &= isinstance(data, dict)
+        elif name == "tools":
+            fine &= isinstance(data, list) and all(isinstance(tool, str) for tool in data)
+        elif name == "compiler" or name in _NAMES:
+            fine &= is_digest(word)
+        if not fine:
+            raise ValueError(f"field {name} of an action is of another form")
+    return action
 
 
 @dataclass(frozen=True)
@@ -55,7 +79,7 @@ class Explainer:
             if x is None or y is None:
                 which = "B" if x is None else "A"
                 found.append(f"{_NAMES.get(name, name)}: an input of {which} only")
-            elif name in ("options", "specialization", "sources"):
+            elif name in _MAPPINGS:
                 found += _differ(name.removesuffix("s"), _pairs(x), _pairs(y))
             elif name == "tools":
                 found += _differ("tool", _versions(x), _versions(y))
@@ -85,8 +109,12 @@ class Explainer:
         return _differ(f"compiler ({stages[0]}), source", *sources)
 
     def _parsed(self, key: str) -> Action | None:
-        text = self.action(key)
-        return None if text is None else parsed(text)
+        """The compiler of a key, where its sources are known in this version's form."""
+        try:
+            action = read(self.action(key) or b"")
+        except ValueError:
+            return None
+        return action if {"stage", "sources"} <= action.fields.keys() else None
 
     def _content(self, digest: str) -> str:
         text = self.content(digest)
@@ -98,12 +126,13 @@ class Explainer:
         x, y = self.content(a), self.content(b)
         if x is None or y is None:
             return f"{name}: sha256 {a} in A, {b} in B (the text of one is not in the store)"
-        pairs = zip_longest(x.decode().split("\n"), y.decode().split("\n"), fillvalue="")
+        lines = [text.decode(errors="replace").split("\n") for text in (x, y)]
+        pairs = zip_longest(*lines, fillvalue="no line")
         for number, (one, other) in enumerate(pairs, 1):
             if one != other:
                 one, other = (f"{line.strip()!r:.{_LONGEST}}" for line in (one, other))
                 return f"{name}: first at line {number}: {one} in A, {other} in B"
-        raise AssertionError("equal texts have equal digests")
+        return f"{name}: sha256 {a} in A, {b} in B (of bytes that are no text)"
 
 
 def _ordered(fields: Mapping[str, bytes]) -> list[tuple[str, bytes]]:

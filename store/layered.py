@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .files import WriteError
 from .interface import CacheError, Counts, Outputs, Remote
 from .local import PATIENCE, LocalStore
 from .uploads import Uploads
@@ -54,6 +55,7 @@ class LayeredStore:
         self._failures = {"read": 0, "write": 0}  # in a row
         self._answered = False  # whether it has ever done what it was asked
         self._lost = 0.0
+        self._fetched_hits = self._fetched_kept = 0
         self._uploads = Uploads(remote, self._upload_failed)
 
     @property
@@ -62,9 +64,9 @@ class LayeredStore:
         near, far = self.local.counts, self.remote.counts
         both = ("mismatches", "bytes_read", "bytes_written", "seconds")
         return Counts(
-            hits=near.hits + far.hits,
-            misses=near.misses - far.hits,
-            written=near.written - far.hits,
+            hits=near.hits + self._fetched_hits,
+            misses=near.misses - self._fetched_hits,
+            written=near.written - self._fetched_kept,
             unkept=near.unkept,
             evicted=near.evicted,
             waited=near.waited,
@@ -145,8 +147,16 @@ class LayeredStore:
         if over and self._reads:
             self._reads = False
             self._leave(f"too slow, {self._lost:.0f} s lost; it is not asked any more")
+        kept = 0
         for key, outputs in found.items():
-            self.local.keep(key, outputs, sync=False)
+            try:
+                self.local.put(key, outputs, sync=False)
+                kept += 1
+            except WriteError as error:
+                self.local.refused(error)
+        with self._lock:
+            self._fetched_hits += len(found)
+            self._fetched_kept += kept
         return found
 
     def _asked(self, request: Callable[[], Any]) -> tuple[Any, float]:

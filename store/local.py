@@ -35,11 +35,22 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def default_root(environment: Mapping[str, str] = os.environ) -> Path:
-    """$GRISTMILL_STORE, else `gristmill/store` in the user's cache folder."""
-    if stated := environment.get("GRISTMILL_STORE"):
-        return Path(stated)
-    cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "gristmill" / "store"
+    """$GRISTMILL_STORE, else `gristmill/store` in the user's cache folder. StoreError."""
+    if stated := environment.get("GRISTMILL_STORE", "").strip():
+        return folder(stated, "GRISTMILL_STORE")
+    cache = environment.get("XDG_CACHE_HOME") or "~/.cache"
+    return folder(cache, "the store's place") / "gristmill" / "store"
+
+
+def folder(stated: str, what: str) -> Path:
+    """A folder by its path, which may begin with `~`. StoreError where nobody has such a home."""
+    try:
+        return Path(stated).expanduser()
+    except RuntimeError as error:
+        raise StoreError(
+            f"{what} {stated:.200}: there is no such home folder; set GRISTMILL_STORE and HOME, or "
+            "name a whole path"
+        ) from error
 
 
 def default_limit(environment: Mapping[str, str] = os.environ) -> int:
@@ -97,8 +108,12 @@ class LocalStore:
         try:
             self.put(key, outputs, action, sync)
         except WriteError as error:
-            self._count("unkept")
-            self.refusal = self.refusal or str(error)
+            self.refused(error)
+
+    def refused(self, error: WriteError) -> None:
+        """Count and note a result that the disk did not take."""
+        self._count("unkept")
+        self.refusal = self.refusal or str(error)
 
     def put(
         self, key: str, outputs: Mapping[str, bytes], action: bytes = b"", sync: bool = True

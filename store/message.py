@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+SHOWN = 300  # characters of what another side said: it may say anything
+_LOGIN, _QUERY = re.compile(r"(?<=://)[^\s/@]*@"), re.compile(r"(://[^\s?]*\?)[^\s'\")]+")
+
 
 def message(what: str, where: str = "", expected: str = "", got: str = "", do: str = "") -> str:
     """One line of the parts that are stated."""
@@ -11,3 +16,11 @@ def message(what: str, where: str = "", expected: str = "", got: str = "", do: s
     if got:
         text += f", got {got}" if expected else f"; got {got}"
     return f"{text}; {do}" if do else text
+
+
+def plain(text: str, most: int = SHOWN) -> str:
+    """What another side said, on one line, without the characters that steer a terminal and without
+    the logins that a URL may hold."""
+    text = _QUERY.sub(r"\1...", _LOGIN.sub("", text))
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: most + 1])
+    return f"{shown[:most]}..." if len(shown) > most else shown

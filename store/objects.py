@@ -21,11 +21,12 @@ from typing import Any
 
 from . import entries
 from .interface import CacheError, Counts, Outputs, StoreError
+from .message import plain
 
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "file", "memory")
 _CARRIED = 1 << 16  # bytes of all outputs that an entry carries
-_TEXT = 1 << 20  # the most that the JSON of an entry may take
 _PARALLEL = 16  # requests of get_many
+_DETAILS = "\n\nDebug source:"  # behind it, an error of obstore repeats itself
 
 
 class ObjectStore:
@@ -53,7 +54,7 @@ class ObjectStore:
     def get_many(self, keys: Iterable[str]) -> dict[str, Outputs]:
         """As `get` for each of the keys, several at a time."""
         keys = list(keys)
-        with ThreadPoolExecutor(_PARALLEL) as threads:
+        with ThreadPoolExecutor(_PARALLEL) as threads:  # the first that fails ends it
             found = dict(zip(keys, threads.map(self.get, keys), strict=True))
         return {key: outputs for key, outputs in found.items() if outputs is not None}
 
@@ -73,14 +74,15 @@ class ObjectStore:
 
     def action(self, key: str) -> bytes | None:
         """The canonical text of an action; None where it is not kept."""
-        return self._content(key, _TEXT)
+        return self._content(key, entries.LONGEST) if entries.is_digest(key) else None
 
     def close(self) -> None:
         """Nothing is under way."""
 
     def _outputs(self, key: str) -> Outputs | None:
-        path = f"ac/{key}"
-        text = self._read(path, _TEXT + _CARRIED)
+        if not entries.is_digest(key):  # it would name another object
+            return None
+        text = self._read(f"ac/{key}", entries.LONGEST + _CARRIED)
         if text is None:
             return None
         decoded = entries.decode(text, key)
@@ -125,7 +127,13 @@ class ObjectStore:
         with _translated(f"{self.url}: cannot read {path}"):
             try:
                 found = obstore.get(self._objects, path)
-                return bytes(found.bytes()) if found.meta["size"] <= most else b""
+                data = bytearray()
+                # In pieces: what is announced need not be what comes.
+                for piece in found.stream() if found.meta["size"] <= most else ():
+                    data += piece
+                    if len(data) > most:
+                        return b""
+                return bytes(data)
             except FileNotFoundError:
                 return None
 
@@ -149,7 +157,7 @@ class ObjectStore:
         if kind == "cas":
             data = self._read(path, entries.LARGEST)
             return data is not None and entries.digest(data) == name
-        decoded = entries.decode(self._read(path, _TEXT + _CARRIED) or b"", name)
+        decoded = entries.decode(self._read(path, entries.LONGEST + _CARRIED) or b"", name)
         if decoded is None:
             return False
         contents, carried = decoded
@@ -164,8 +172,7 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except (BaseError, OSError, ValueError) as error:  # all of them are what a server made of it
-        reason = str(error).split("\n", 1)[0]
-        raise CacheError(f"{what}: {reason:.300}") from error
+        raise CacheError(f"{what}: {plain(str(error).partition(_DETAILS)[0])}") from error
 
 
 def _opened(url: str, timeout: float) -> Any:
@@ -190,5 +197,5 @@ def _opened(url: str, timeout: float) -> Any:
     try:
         return from_url(url, **extra)
     except (BaseError, OSError, ValueError) as error:
-        reason = str(error).split("\n", 1)[0]
-        raise StoreError(f"{url} cannot be opened as a cache: {reason:.300}") from error
+        reason = plain(str(error).partition(_DETAILS)[0])
+        raise StoreError(f"{url} cannot be opened as a cache: {reason}") from error

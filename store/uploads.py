@@ -16,7 +16,8 @@ _BYTES, _NUMBER = 256 << 20, 10_000  # that may wait; what comes on top is left 
 class Uploads:
     """Results on their way to a remote cache.
 
-    failed: told of each one that the cache did not take; gives False where no more shall be sent.
+    failed: told of each one that the cache did not take, until the build is over; gives False where
+    no more shall be sent.
     """
 
     def __init__(self, remote: Remote, failed: Callable[[Exception], bool]) -> None:
@@ -24,7 +25,7 @@ class Uploads:
         self.sent = self.left_out = 0
         self._waiting: deque[tuple[str, Mapping[str, bytes], bytes]] = deque()
         self._bytes = self._busy = 0
-        self._open = True
+        self._open, self._over = True, False
         self._change = threading.Condition()
         self._threads: list[threading.Thread] = []
 
@@ -58,6 +59,7 @@ class Uploads:
             if self._open:
                 self._change.wait_for(lambda: not self._waiting and not self._busy, seconds)
             self.left_out += self._busy
+            self._over = True  # what still fails has been counted
         self.stop()
 
     def _work(self) -> None:
@@ -73,8 +75,8 @@ class Uploads:
             try:
                 self.remote.put(key, outputs, action)
                 self.sent += 1
-            except (CacheError, WriteError) as error:
-                go_on = self.failed(error)
+            except (CacheError, WriteError, ValueError) as error:  # ValueError: a closed channel
+                go_on = not self._over and self.failed(error)
             finally:
                 with self._change:
                     self._busy -= 1

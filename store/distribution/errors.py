@@ -5,9 +5,7 @@ expected and got, and what to do."""
 
 from __future__ import annotations
 
-from ..message import message
-
-_SHOWN = 300  # characters of what was got, in a message: a registry may answer anything
+from ..message import message, plain
 
 
 class DistributionError(Exception):
@@ -16,15 +14,9 @@ class DistributionError(Exception):
     def __init__(
         self, what: str, *, where: str = "", expected: str = "", got: str = "", do: str = ""
     ) -> None:
-        got = _plain(got)
+        got = plain(got)
         self.what, self.where, self.expected, self.got, self.do = what, where, expected, got, do
         super().__init__(message(what, where, expected, got, do))
-
-
-def _plain(text: str) -> str:
-    """What was got, on one line and without the characters that steer a terminal."""
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: _SHOWN + 1])
-    return f"{shown[:_SHOWN]}..." if len(shown) > _SHOWN else shown
 
 
 class ExtraMissing(DistributionError):

@@ -7,14 +7,18 @@ is checked against, else the system's), GRISTMILL_CACHE_CERT and GRISTMILL_CACHE
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ..interface import CacheError, StoreError
+from ..message import plain
 from .messages import METHODS, messages
 
 SCHEMES = ("grpc", "grpcs")
@@ -38,12 +42,12 @@ class Client:
                 f"{url} needs the packages grpcio and protobuf: pip install 'gristmill[cache]'"
             ) from error
         self._grpc = grpc
-        parts = urlsplit(url)
         try:
+            parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError as error:
             raise StoreError(f"{url}: {error}") from error
-        if not host or parts.username or parts.query:
+        if not host:
             raise StoreError(f"{url} is no cache; expected {parts.scheme}://HOST:PORT/INSTANCE")
         self.instance = unquote(parts.path.strip("/"))
         secure = parts.scheme == "grpcs"
@@ -86,17 +90,22 @@ class Client:
         """The bytes of a resource, no more than one over `size`; None where it is not there."""
         grpc, data = self._grpc, bytearray()
         request = self.messages.ReadRequest(resource_name=resource)
-        timeout = self.timeout + size / _RATE
+        answers = self._calls["stream_in"](request, metadata=self._metadata)
+        late = threading.Event()
         try:
-            answers = self._calls["stream_in"](request, timeout=timeout, metadata=self._metadata)
-            for answer in answers:
-                data += answer.data
-                if len(data) > size:
-                    answers.cancel()
-                    break
+            # By what has come: the size is what the server announced, and may be anything.
+            with _in_time(answers, lambda: self.timeout + len(data) / _RATE, late):
+                for answer in answers:
+                    data += answer.data
+                    if len(data) > size:
+                        answers.cancel()
+                        break
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.NOT_FOUND:
                 return None
+            if late.is_set():
+                what = f"{self.url}: Read: too slow: {len(data)} of {size} bytes came"
+                raise CacheError(what) from error
             raise self._error("stream_in", error) from error
         return bytes(data[: size + 1])
 
@@ -122,7 +131,9 @@ class Client:
 
     def _error(self, name: str, error: Any) -> CacheError:
         method = METHODS[name][0].rsplit("/", 1)[1]
-        return CacheError(f"{self.url}: {method}: {error.code().name}: {error.details()!s:.300}")
+        return CacheError(
+            f"{self.url}: {method}: {error.code().name}: {plain(str(error.details()))}"
+        )
 
     def _credentials(self, environment: Mapping[str, str]) -> Any:
         names = ("GRISTMILL_CACHE_CA", "GRISTMILL_CACHE_CERT_KEY", "GRISTMILL_CACHE_CERT")
@@ -133,6 +144,25 @@ class Client:
         except OSError as error:
             raise StoreError(f"{self.url}: a certificate or its key: {error}") from error
         return self._grpc.ssl_channel_credentials(*texts)
+
+
+@contextlib.contextmanager
+def _in_time(answers: Any, allowed: Callable[[], float], late: threading.Event) -> Iterator[None]:
+    """Cancels a call that takes longer than is allowed, in seconds, and sets `late`."""
+    begin, over = time.monotonic(), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(max(0.0, begin + allowed() - time.monotonic())):
+            if time.monotonic() - begin >= allowed():
+                late.set()
+                answers.cancel()
+                return
+
+    threading.Thread(target=watch, name="gristmill read", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _is_here(host: str) -> bool:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from .. import entries
 from ..entries import Content
 from ..interface import CacheError, Counts, Outputs
+from ..message import plain
 from .client import Client
 from .messages import SHA256
 
@@ -26,6 +27,7 @@ _TEXT = "gristmill-action"  # the file that is the action's canonical text
 _BATCH = 3 << 20  # bytes of one batch; gRPC takes 4 MiB of a message where nothing else is said
 _MANY = 500  # blobs of one batch
 _PIECE = 1 << 20  # bytes of one message of a stream
+_TOGETHER = 1 << 30  # bytes of all blobs of one request for several keys
 _PARALLEL = 8
 _OK, _NOT_FOUND = 0, 5  # of google.rpc.Code
 
@@ -52,10 +54,9 @@ class ReapiStore:
             if len(keys) == 1:
                 listed = {keys[0]: self._listed(keys[0])}
             else:
-                with ThreadPoolExecutor(_PARALLEL) as threads:
+                with ThreadPoolExecutor(_PARALLEL) as threads:  # the first that fails ends it
                     listed = dict(zip(keys, threads.map(self._listed, keys), strict=True))
-            files = [item for contents in listed.values() for item in (contents or {}).items()]
-            blobs = self._blobs({content for name, content in files if name != _TEXT})
+            blobs = self._blobs(_within_bounds(listed.values()))
             for key, contents in listed.items():
                 if contents and (outputs := self._checked(key, contents, blobs)) is not None:
                     found[key] = outputs
@@ -109,6 +110,8 @@ class ReapiStore:
 
     def _listed(self, key: str) -> dict[str, Content] | None:
         """What the result of an action lists; None where there is none, or one of another form."""
+        if not entries.is_digest(key):
+            return None
         request = self.client.messages.GetActionResultRequest(
             instance_name=self.client.instance,
             action_digest=self._digest(_content(self._action(key))),
@@ -149,8 +152,10 @@ class ReapiStore:
             if content:
                 self._damaged.add(content.sha256)
 
-    def _blobs(self, wanted: Iterable[Content]) -> dict[Content, bytes]:
+    def _blobs(self, wanted: Collection[Content]) -> dict[Content, bytes]:
         """The bytes of contents, not yet verified; those that the server has not are left out."""
+        if not wanted:
+            return {}
         small, large = self._apart(wanted)
         found: dict[Content, bytes] = {}
         batches = list(self._batches(small))
@@ -176,7 +181,8 @@ class ReapiStore:
             if answer.status.code == _OK:
                 found[Content(answer.digest.hash, answer.digest.size_bytes)] = answer.data
             elif answer.status.code != _NOT_FOUND:
-                raise CacheError(f"{self.client.url}: BatchReadBlobs: {answer.status.message:.300}")
+                reason = plain(answer.status.message)
+                raise CacheError(f"{self.client.url}: BatchReadBlobs: {reason}")
         return found
 
     def _send(self, blobs: Mapping[Content, bytes]) -> None:
@@ -193,10 +199,14 @@ class ReapiStore:
         for batch in self._batches(small):
             parts = [m.BlobUpdate(digest=self._digest(c), data=blobs[c]) for c in batch]
             batched = m.BatchUpdateBlobsRequest(instance_name=self.client.instance, requests=parts)
-            for answer in self.client.call("write", batched).responses:
+            answers = self.client.call("write", batched).responses
+            for answer in answers:
                 if answer.status.code != _OK:
-                    reason = f"{answer.status.message:.300}"
+                    reason = plain(answer.status.message)
                     raise CacheError(f"{self.client.url}: BatchUpdateBlobs: {reason}")
+            if {a.digest.hash for a in answers} != {c.sha256 for c in batch}:
+                what = f"{len(answers)} blobs answered of {len(batch)}"
+                raise CacheError(f"{self.client.url}: BatchUpdateBlobs: {what}")
         for content in large:
             sent = self.client.write_stream(self._pieces(content, blobs[content]), content.size)
             if sent not in (content.size, -1):  # -1: another has sent it meanwhile
@@ -253,7 +263,20 @@ class ReapiStore:
             raise
         if cache.digest_functions and SHA256 not in cache.digest_functions:
             raise CacheError(f"{self.client.url}: does not work with SHA256")
-        return min(_BATCH, cache.max_batch_total_size_bytes or _BATCH)
+        most = cache.max_batch_total_size_bytes
+        return min(_BATCH, most) if most > 0 else _BATCH
+
+
+def _within_bounds(results: Iterable[Mapping[str, Content] | None]) -> set[Content]:
+    """The contents of results, as far as they fit into memory by what the server says of them."""
+    found: set[Content] = set()
+    left = _TOGETHER
+    for result in filter(None, results):
+        contents = {c for name, c in result.items() if name != _TEXT} - found
+        if (size := sum(c.size for c in contents)) <= left:
+            found |= contents
+            left -= size
+    return found
 
 
 def _content(data: bytes) -> Content:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from gristmill.store.explain import Explainer
 from gristmill.store.key import (
     Action,
     assemble_action,
+    canonical,
     compile_action,
     compiler_action,
     trace_action,
 )
 from gristmill.store.local import LocalStore
+from toy_packs import item
 
 IR = b"kernel saxpy f32\nparam x: f32 buffer read\n"
 SOURCES = {"ir/core.py": b"1", "backends/ptx/emit.py": b"1"}
@@ -158,3 +161,92 @@ def test_what_cannot_be_explained_is_told_in_a_line(
         assert told.count("\n") == 1
     assert main(["explain", "0" * 64, "--cache", "gopher://x"]) == 2
     assert "gopher" in capsys.readouterr().err
+
+
+def crafted(store: LocalStore, fields: dict[str, bytes]) -> str:
+    """The key of an action that somebody made up, and whose text the store has."""
+    text = canonical(fields)
+    key = hashlib.sha256(text).hexdigest()
+    store.put(key, {}, text)
+    return key
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sources", b"[]"),
+        ("sources", b"not JSON"),
+        ("sources", b'{"a":' * 100_000),
+        ("sources", b"1" * 5000),
+        ("options", b"\xff"),
+        ("tools", b'["a", 7]'),
+        ("tools", b"7"),
+        ("target", b"\xff"),
+        ("target", b"\x1b[2J"),
+        ("compiler", b"../../../etc/passwd"),
+        ("ir", b"/etc/passwd"),
+    ],
+)
+def test_an_action_that_somebody_made_up_is_told_in_a_line(
+    store: LocalStore, capsys: pytest.CaptureFixture[str], name: str, value: bytes
+) -> None:
+    key = crafted(store, {**made().fields, name: value})
+    assert main(["explain", key]) == 2
+    assert main(["explain", made().key, key]) == 2
+    told = capsys.readouterr().err
+    assert told.count("another version of gristmill made it\n") == told.count("\n") == 2
+    assert told.replace("\n", "").isprintable()
+
+
+def test_a_compiler_that_is_none_is_told_as_unknown(
+    store: LocalStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for fields in ({}, {"stage": b"ptx"}, {"stage": b"ptx", "sources": b"7"}):
+        compiler = crafted(store, fields)
+        one = crafted(store, {**made().fields, "compiler": compiler.encode()})
+        assert main(["explain", one]) == 0
+        assert main(["explain", one, made().key]) == 1
+        assert capsys.readouterr().out.count("not in the store") == 2
+
+
+def test_names_cannot_steer_the_terminal(
+    store: LocalStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON within a text may hold any character, as an escape."""
+    key = crafted(store, {**made().fields, "options": b'{"\\u001b[2J":"\\u202e\\n"}'})
+    assert main(["explain", key]) == 0
+    assert main(["explain", made().key, key]) == 1
+    assert capsys.readouterr().out.replace("\n", "").isprintable()
+
+
+def test_texts_that_differ_in_their_end_alone_are_told_apart(store: LocalStore) -> None:
+    explainer = Explainer(store.action, store.content)
+    for n, (one, other) in enumerate([(b"a", b"a\n"), (b"a\n", b"a\n\n"), (b"\xff", b"\xfe")]):
+        keys = []
+        for text in (one, other):
+            store.put(hashlib.sha256(text + b"%d" % n).hexdigest(), {"ir": text})
+            keys.append(hashlib.sha256(text).hexdigest().encode())
+        actions = [Action({**made().fields, "ir": key}) for key in keys]
+        (told,) = explainer.differences(*actions)
+        assert told.startswith("kernel IR: ")
+
+
+@pytest.mark.parametrize("place", ["", ".", "..", "/", "a" * 5000, "a/b\n.so"])
+def test_places_that_are_no_files_are_told_in_a_line(
+    place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", place]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_manifest_whose_key_is_a_path_deletes_nothing(
+    store: LocalStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"somebody's work")
+    manifest = json.loads(item("x").entry.manifest.to_json())
+    (tmp_path / "a.json").write_text(json.dumps({**manifest, "key": str(victim)}))
+    (tmp_path / "a.so").write_bytes(b"")
+    assert main(["explain", str(tmp_path / "a.so")]) == 2
+    assert "not in the store" in capsys.readouterr().err
+    assert victim.read_bytes() == b"somebody's work"
