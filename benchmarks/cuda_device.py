@@ -14,6 +14,7 @@ installed: the first try may write that.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import statistics
 import subprocess
@@ -49,16 +50,23 @@ print(begun, time.perf_counter())
 """
 FIRST = """
 import time
-begun = time.perf_counter()
+moments = [time.perf_counter()]
 import numpy as np
+moments.append(time.perf_counter())
 from gristmill import runtime
+moments.append(time.perf_counter())
 bundle = runtime.open_bundle({bundle!r})
+moments.append(time.perf_counter())
 with runtime.open_device({device!r}) as device:
+    moments.append(time.perf_counter())
     x, y = np.ones(1000, np.float32), np.ones(1000, np.float32)
-    device.load(bundle, {kernel!r}, {specialization!r})(x, y, 2.0)
+    kernel = device.load(bundle, {kernel!r}, {specialization!r})
+    moments.append(time.perf_counter())
+    kernel(x, y, 2.0)
     assert (y == 3).all()
-    print(begun, time.perf_counter())
+    print(*moments, time.perf_counter())
 """
+STEPS = ("numpy", "gristmill.runtime", "the bundle", "the device", "the kernel", "the call")
 
 
 def row(name: str, value: float, unit: str, bound: str = "") -> None:
@@ -217,6 +225,7 @@ def first_results(options: argparse.Namespace) -> None:
     codes = {"driver": INITIALISE, "imports": IMPORTS, "first": FIRST.format(**vars(options))}
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     spans: dict[str, list[tuple[float, float, float]]] = {name: [] for name in codes}
+    steps: list[list[float]] = []
     for _ in range(10):
         for name, code in codes.items():
             start = time.perf_counter()
@@ -224,8 +233,10 @@ def first_results(options: argparse.Namespace) -> None:
             done = subprocess.run(
                 command, env=environment, check=True, capture_output=True, text=True
             )
-            begun, end = map(float, done.stdout.split())
-            spans[name].append((begun - start, end - begun, end - start))
+            begun, *later = map(float, done.stdout.split())
+            spans[name].append((begun - start, later[-1] - begun, later[-1] - start))
+            if name == "first":
+                steps.append([b - a for a, b in itertools.pairwise([begun, *later])])
     driver = min(own for _, own, _ in spans["driver"]) * 1e3
     first = min(whole for _, _, whole in spans["first"]) * 1e3
     row("process to its first line", min(s for s, _, _ in spans["first"]) * 1e3, "ms")
@@ -233,6 +244,8 @@ def first_results(options: argparse.Namespace) -> None:
     imports = min(whole for _, _, whole in spans["imports"]) * 1e3
     row("process that imports numpy and cuda.bindings", imports, "ms")
     row("process to its first result", first, "ms")
+    for name, times in zip(STEPS, zip(*steps, strict=True), strict=True):
+        row(f"  of it {name}", statistics.median(times) * 1e3, "ms")
     row("first result beyond the driver's start", first - driver, "ms", "150")
 
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,7 @@ GRID_OPS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WordLayout:
+class WordLayout(NamedTuple):
     """Positions, in 32-bit words, within the uniform parameter block."""
 
     scalars: tuple[int, ...]  # first word of each scalar
@@ -112,8 +111,7 @@ def cpu_words(
     return struct.pack(f"<{len(values)}Q", *values)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuLayout:
+class GpuLayout(NamedTuple):
     """Byte offsets within the packed parameters of a GPU kernel.
 
     faults (a 64-bit pointer to the bitmap's words) and fault_base are there only where the kernel

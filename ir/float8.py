@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """Fields of a pattern. overflow: the magnitude that too great a value gets. nan: the quiet one.
     greatest: the pattern of the greatest finite value."""
 

@@ -11,7 +11,6 @@ import struct
 from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
-from . import float8
 from .dtypes import Access, DType, Kind
 
 Attr = int | str | bool | tuple["Attr", ...]
@@ -67,6 +66,8 @@ def float_bits(value: float, dtype: DType) -> int:
     if dtype.name == "bf16":
         return _bf16_bits(value)
     if dtype.bits == 8:
+        from . import float8  # a launch needs it where it has a scalar of such a type
+
         return float8.from_float(value, dtype.name)
     if math.isnan(value):
         return {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8000000000000}[dtype.bits]
@@ -116,6 +117,8 @@ def bits_float(bits: int, dtype: DType) -> float:
     if dtype.name == "bf16":
         return bits_float(bits << 16, _F32)
     if dtype.bits == 8:
+        from . import float8
+
         return float8.to_float(bits, dtype.name)
     real, integer = _PACK[dtype.bits]
     return float(struct.unpack(real, struct.pack(integer, bits))[0])

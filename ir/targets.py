@@ -8,6 +8,7 @@ selection and planning compare with a manifest: a feature that is not listed is 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 BACKENDS = ("interp", "cpu", "spirv", "wgsl", "ptx", "cubin", "hsaco")
 
@@ -16,8 +17,7 @@ class UnknownTargetError(ValueError):
     """A target name that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Target:
+class Target(NamedTuple):
     """A backend and an architecture within it."""
 
     backend: str

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.dtypes import DTYPES
 from ..ir.interface import Loc
-from ..ir.targets import Capabilities
 from ..store.manifest import SCHEMA, Manifest, ManifestError
 from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
 from .memory import expect
 from .selection import choose
 
 if TYPE_CHECKING:
+    from ..ir.targets import Capabilities
     from .refusal import Refusal
 
 INDEX = "bundle.json"
@@ -129,6 +129,8 @@ class Bundle:
         self, kernel: str, specialization: str, capabilities: Capabilities
     ) -> Artifact | Refusal:
         """The first variant, in the device's order of targets, that the device can run."""
+        from ..ir.targets import Capabilities  # whoever has some has imported it
+
         expect(capabilities, Capabilities, f"select {kernel}")
         return choose(self.artifacts(kernel, specialization), capabilities)
 

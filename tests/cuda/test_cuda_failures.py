@@ -175,14 +175,23 @@ def test_without_the_bindings_the_message_says_what_to_install(
         runtime.open_device("cuda")
 
 
-def test_the_driver_starts_beside_the_import_of_the_bindings(
+def test_the_driver_starts_beside_what_python_imports(
     require: Callable[..., None], library: Path
 ) -> None:
     require("gcc")
     code = """
-import threading
+import contextlib, sys, threading
 from gristmill import runtime
 from gristmill.runtime.devices.cuda import api
+imports = "cuda.bindings.driver", "gristmill.runtime.devices.cuda.device"
+there, starting = [], api.starting
+@contextlib.contextmanager
+def watched():
+    with starting():
+        there.append([name in sys.modules for name in imports])
+        yield
+        there.append([name in sys.modules for name in imports])
+api.starting = watched
 started, start = [], api._start
 def noted():
     start()
@@ -191,6 +200,7 @@ api._start = noted
 for _ in range(2):
     runtime.open_device("cuda").close()
 assert started == [False], started
+assert there[:2] == [[False, False], [True, True]], there
 assert threading.active_count() == 1
 """
     environment = os.environ | {"LD_LIBRARY_PATH": str(library.parent)}

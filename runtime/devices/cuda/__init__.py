@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 def open_device(spec: str, selector: str, timeout: float) -> CudaDevice:
     """selector: an ordinal, a part of the device's name, or "" for the first device."""
-    from .api import Api
-    from .device import CudaDevice
-    from .physical import OLDEST, capability
+    from .api import Api, bindings, starting
 
+    with starting():
+        bindings()
+        from .device import CudaDevice
+        from .physical import OLDEST, capability
     api = Api()
     ordinal = _choose(api, spec, selector)
     has = capability(api, api.call("cuDeviceGet", ordinal))
@@ -32,8 +34,10 @@ def open_device(spec: str, selector: str, timeout: float) -> CudaDevice:
 
 def find_devices() -> list[tuple[str, str]]:
     """Every device by ordinal; NoDevice where bindings, driver or devices are missing."""
-    from .api import Api
+    from .api import Api, bindings, starting
 
+    with starting():
+        bindings()
     return [(f"cuda:{n}", name) for n, name in enumerate(_names(Api()))]
 
 

@@ -10,10 +10,12 @@ import ctypes
 import importlib
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from ...errors import DeviceLost, DriverError, GristmillError, NoDevice
 
+_BINDINGS = "cuda.bindings.driver"
 OUT_OF_MEMORY = 2
 UNAVAILABLE = 46
 NOT_READY = 600
@@ -51,13 +53,7 @@ class Api:
     """drv: the module of functions (tests put a stand-in there). version: as 13000 for 13.0."""
 
     def __init__(self) -> None:
-        try:
-            driver = _bindings()
-        except ImportError as error:
-            raise NoDevice(
-                f"the cuda-bindings package cannot be imported ({error})",
-                do="pip install 'gristmill[cuda]'",
-            ) from error
+        driver = bindings()
         self.drv: Any = driver
         try:
             (status,) = driver.cuInit(0)
@@ -114,18 +110,30 @@ class Api:
         return names[0], names[1]
 
 
-def _bindings() -> Any:
-    """The functions. The driver starts while Python imports them: either takes tens of
-    milliseconds."""
-    starting = None
-    if "cuda.bindings.driver" not in sys.modules:
-        starting = threading.Thread(target=_start)
-        starting.start()
+def bindings() -> Any:
+    """The module of functions; NoDevice without the package."""
     try:
-        return importlib.import_module("cuda.bindings.driver")
+        return importlib.import_module(_BINDINGS)
+    except ImportError as error:
+        raise NoDevice(
+            f"the cuda-bindings package cannot be imported ({error})",
+            do="pip install 'gristmill[cuda]'",
+        ) from error
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """The driver starts while Python imports what is imported inside: either takes tens of
+    milliseconds. Nothing where the bindings are imported already: somebody uses the driver."""
+    thread = None
+    if _BINDINGS not in sys.modules:
+        thread = threading.Thread(target=_start)
+        thread.start()
+    try:
+        yield
     finally:
-        if starting is not None:
-            starting.join()
+        if thread is not None:
+            thread.join()
 
 
 def _start() -> None:
