@@ -53,8 +53,10 @@ def _signed_constant(e: Emitter, op: Op, operand: int, dtype: DType) -> int | No
 
 
 def divide(e: Emitter, op: Op) -> int:
-    """floordiv and mod: x//0 = x, x%0 = 0, MIN//-1 = MIN."""
+    """floordiv and mod of 32 bits at most: x//0 = x, x%0 = 0, MIN//-1 = MIN."""
     n, dtype = _ints(e, op)
+    if dtype.bits > 32:
+        raise e.fail(f"{op.name} of {dtype} is not for drivers: legalize expands it")
     a, b = e.operands(op)
     if dtype.bits < 32:  # no device divides narrower numbers
         wide = Ints(e, 32, n.lanes)

@@ -18,13 +18,10 @@ _EXPANDED = APPROXIMATE | {
 # only, and NVIDIA's compiler (580.159) forgets to wrap a negated i8.
 _TYPES = ALL - {"i8", "u8", "i16", "u16"}
 
-EXACT = Support(arithmetic=_TYPES, native=OPTIONAL - _EXPANDED, max_lanes=4, keeps_nan=False)
-FAST = Support(
-    arithmetic=_TYPES,
-    native=(OPTIONAL - _EXPANDED) | {f"{name}:f32" for name in sorted(APPROXIMATE)},
-    max_lanes=4,
-    keeps_nan=False,
+EXACT = Support(
+    arithmetic=_TYPES, native=OPTIONAL - _EXPANDED, max_lanes=4, keeps_nan=False, divides=32
 )
+FAST = replace(EXACT, native=EXACT.native | {f"{name}:f32" for name in APPROXIMATE})
 
 
 def support(kernel: Kernel, matrices: bool = False) -> Support:

@@ -124,6 +124,8 @@ def divide(w: Writer, op: Op) -> None:
 
 def integer_divide(w: Writer, op: Op) -> None:
     t, (a, b) = op.results[0].type, w.operands(op)
+    if element_of(t).bits > 32:
+        raise w.fail(f"{op.name} of {t} is not for drivers: legalize expands it")
     known = w.bits.get(op.operands[1].id)
     if w.values[op.operands[1].id].constant and not known:
         b = w.runtime(b)  # WGSL divides by 0, but not by a constant of which a lane is 0

@@ -61,4 +61,5 @@ def _support(approximate: bool, half: bool, dot4: bool, wide: bool) -> Support:
         native=frozenset(ops),
         max_lanes=4,
         keeps_nan=False,
+        divides=32,
     )

@@ -25,7 +25,8 @@ _SUBGROUP = names(
     "subgroup_reduce subgroup_scan subgroup_shuffle subgroup_shuffle_xor subgroup_shuffle_up"
     " subgroup_shuffle_down subgroup_broadcast"
 )
-_CANDIDATES = OPTIONAL | _SUBGROUP
+_DIVISIONS = names("floordiv mod")
+_CANDIDATES = OPTIONAL | _SUBGROUP | _DIVISIONS
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class _Expander:
                 if any(a is not b for a, b in zip(regions, op.regions, strict=True)):
                     new = Op(op.name, new.operands, op.results, op.attrs, regions, op.loc)
             elif op.name in _CANDIDATES and not native(self.support, op):
-                subst[op.results[0].id] = copier.copy(self.lowered(op), new, out)
+                subst[op.results[0].id] = copier.copy(self.lowered(new), new, out)
                 changed = True
                 continue
             elif op.name in CONSTANTS:
@@ -96,11 +97,13 @@ class _Expander:
         return Region(region.args, tuple(out)) if changed else region
 
     def lowered(self, op: Op) -> Template:
+        # What a division is by, where that is a constant.
+        by = self.copier.known.get(op.operands[1].id) if op.name in _DIVISIONS else None
         return lowering(
             op.name,
             tuple([v.type for v in op.operands]),
             op.results[0].type,
-            op.attrs,
+            op.attrs if by is None else (("by", by),),
             self.support,
             self.kernel.subgroup,
             self.kernel.index,
@@ -110,6 +113,8 @@ class _Expander:
 def native(support: Support, op: Op) -> bool:
     """Whether an op may stay."""
     t = op.operands[0].type
+    if op.name in _DIVISIONS:
+        return element_of(t).bits <= support.divides
     if op.name in _SUBGROUP and isinstance(t, VectorType) and not support.subgroup_vectors:
         return False
     if op.name in OPTIONAL:

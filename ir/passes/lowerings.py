@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import lower_bits as bits
+from . import lower_division as division
 from . import lower_floats as floats
 from . import lower_subgroup as subgroup
 from .context import Context, Lowering
@@ -17,6 +18,8 @@ LOWERINGS: dict[str, Lowering] = {
     "isinf": floats.isinf,
     "isfinite": floats.isfinite,
     "rint": floats.rint,
+    "floordiv": division.floordiv,
+    "mod": division.mod,
     "mul_high": bits.mul_high,
     "dot4": bits.dot4,
     "popcount": bits.popcount,

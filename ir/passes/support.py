@@ -34,6 +34,7 @@ class Support:
     or `op:type` for one element type.
     max_lanes: the longest vector, 4 or 8. subgroup_vectors: subgroup ops take vectors.
     keeps_nan: comparisons and selections see NaNs; without it, `isnan` must be native.
+    divides: bits of the widest integers that the target divides, 32 or 64.
     """
 
     arithmetic: frozenset[str] = ALL
@@ -42,6 +43,7 @@ class Support:
     max_lanes: int = 8
     subgroup_vectors: bool = True
     keeps_nan: bool = True
+    divides: int = 64
 
     def __post_init__(self) -> None:
         odd = sorted({n.partition(":")[0] for n in self.native} - OPTIONAL)
