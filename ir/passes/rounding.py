@@ -62,7 +62,9 @@ class Wide:
         odd = self.e("and", self.e("shr", word, self.k(16, word)), self.k(1, word))
         up = self.e("add", self.e("add", word, self.k(0x7FFF, word)), odd)
         kept = self.e("and", up, self.k(0xFFFF0000, word))
-        nan = self.e("ne", v, v)
+        # By its bits: NVIDIA's compiler knows no NaNs, and its own, 0x7FFFFFFF, would become -0.
+        size = self.e("and", word, self.k(0x7FFFFFFF, word))
+        nan = self.e("gt", size, self.k(0x7F800000, word))
         return self.bits(self.select(nan, self.k(0x7FC00000, word), kept), f32)
 
     # 16-bit patterns in u32

@@ -15,6 +15,7 @@ from gristmill.ir.passes.support import OPTIONAL, Support
 
 NATIVE = frozenset(OPTIONAL - EXPANSIONS.keys())
 BINARY = ("pow", "atan2", "hypot", "fmod")
+TESTS = ("eq", "ne", "lt", "le", "gt", "ge", "isnan")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan, -np.nan, 1e-40, 3e38]
 
 
@@ -49,3 +50,11 @@ def test_nans_come_out_as_the_function_says(name, dtype):
         interp.run(lowered, [a, b, out], (a.size, 1, 1))
     np.testing.assert_array_equal(np.isnan(kept), np.isnan(expected))
     np.testing.assert_array_equal(kept, plain)
+
+
+def test_a_rounding_to_bf16_tells_nans_by_their_bits():
+    """NVIDIA's square roots give 0x7FFFFFFF, which rounds up to -0 where no NaN is expected."""
+    support = Support(arithmetic=Support().arithmetic - {"bf16"}, keeps_nan=False)
+    lowered = run(one_op("sqrt", "bf16"), standard(support))
+    compared = {v.type for op in walk(lowered.body) if op.name in TESTS for v in op.operands}
+    assert compared == {DTYPES["u32"]}
