@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.core import Kernel, Loc, Op, Region, Value, bits_float, const_bits
-from ...ir.dtypes import DType, Type, element_of, lanes_of, u32, with_element
+from ...ir.dtypes import DType, Type, element_of, lanes_of, u32, u64, with_element
 from ..compile import CompileError
 from ..zeros import zeros
 from . import guards, helpers
@@ -193,9 +193,11 @@ class Writer:
     def hidden(self, text: str, t: Type) -> str:
         """A value of type t that no compiler knows."""
         self.guards = True
-        if element_of(t).name == "f32":
-            own, words = type_name(t), type_name(with_element(t, u32))
-            return f"bitcast<{own}>(bitcast<{words}>({text}) | {words}(nothing))"
+        if element_of(t).bits >= 32:
+            wide = element_of(t).bits == 64
+            words = self.type(with_element(t, u64 if wide else u32))
+            bit = "u64(nothing)" if wide and lanes_of(t) > 1 else "nothing"
+            return f"bitcast<{type_name(t)}>(bitcast<{words}>({text}) | {words}({bit}))"
         # No integer is as wide. Not beside a constant: drivers draw what follows into both sides.
         never, other = "nothing != 0u", f"{type_name(element_of(t))}(nothing)"
         if lanes_of(t) > 1:
