@@ -67,7 +67,9 @@ def _one(x: Lowering, name: str, part: str) -> str:
 
 
 def _call(x: Lowering, name: str, part: str) -> str:
-    return x.f.call(name, "float", ("float", part))
+    # Of a constant, LLVM would compute it by the C library of the host, whose last bit differs from
+    # one to the next, were it not for `strictfp`; of what is no constant, the code is the same.
+    return x.f.call(name, "float", ("float", part), attributes=" strictfp")
 
 
 def _scaled(x: Lowering, part: str, factor: float) -> str:

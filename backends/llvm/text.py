@@ -136,16 +136,24 @@ class Function:
             self._lines.append(form.text % form.pick(words))
         return [r if isinstance(r, str) else words[r] for r in form.results]
 
-    def call(self, intrinsic: str, result: str, *args: tuple[str, str], flags: str = "") -> str:
+    def call(
+        self,
+        intrinsic: str,
+        result: str,
+        *args: tuple[str, str],
+        flags: str = "",
+        attributes: str = "",
+    ) -> str:
         """Call an intrinsic with (type, value) arguments; the name of its result, if any.
 
-        flags: fast-math flags, each with a space behind it.
+        flags: fast-math flags, each with a space behind it. attributes: of the call, each with a
+        space before it.
         """
         if intrinsic not in self.declarations:
             types = ", ".join([t for t, _ in args])
             self.declarations[intrinsic] = f"declare {result} @{intrinsic}({types})"
         given = ", ".join([f"{t} {v}" for t, v in args])
-        text = f"call {flags}{result} @{intrinsic}({given})"
+        text = f"call {flags}{result} @{intrinsic}({given}){attributes}"
         if result == "void":
             self.do(text)
             return ""

@@ -4,6 +4,7 @@ within the error that AMD states."""
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from gristmill.backends.hsaco import fast
 from gristmill.backends.hsaco.emit import find_arch, prepare, write
 from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import DTYPES
-from hsaco_tools import BASELINES, Emulated
+from hsaco_tools import BASELINES, Emulated, compiled
 from kernel_text import kernel
 from maths_references import (
     BINARY,
@@ -27,6 +28,7 @@ from maths_references import (
     swept_arguments,
     ulp_error,
 )
+from need import llvm_tool
 
 F32 = DTYPES["f32"]
 FEW = 3000
@@ -102,6 +104,34 @@ def own(k: Kernel) -> set[str]:
     arch = find_arch(k, "gfx1100")
     text = write(prepare(k, Options(), arch), arch)
     return set(re.findall(r"declare float @llvm\.amdgcn\.(\w+)", text)) - {"fract"}
+
+
+CALLED = {
+    "exp": "exp_f32",
+    "exp2": "exp_f32",
+    "log2": "log_f32",
+    "sin": "sin_f32",
+    "cos": "cos_f32",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [*((name, "fast approximate") for name in CALLED), ("exp", ""), ("exp2", ""), ("log2", "")],
+)
+def test_a_function_of_a_constant_is_left_to_the_device(name: str, header: str) -> None:
+    """LLVM would compute it by the C library of the machine that compiles."""
+    body = f"""
+    %1 = global_id {{dim=0}} : i32
+    %2 = const 1.5 : f32
+    %3 = {name} %2 : f32
+    store %0, %1, %3
+    return"""
+    k = kernel("x: f32 buffer readwrite", body, header=header, workgroup="64 1 1")
+    command = [llvm_tool("llvm-objdump") or "llvm-objdump", "-d", "--no-show-raw-insn", "-"]
+    blob, _ = compiled(k, "gfx1100")
+    text = subprocess.run(command, input=blob, capture_output=True, check=True).stdout.decode()
+    assert f"v_{CALLED[name]}" in text
 
 
 @pytest.mark.parametrize("name", WORDS)
