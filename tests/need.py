@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import glob
 import importlib.util
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -76,6 +78,22 @@ def _llvm_programs(route: str) -> str | None:
     return None
 
 
+def second_python() -> str:
+    """A Python of another minor version, with what builds need: GRISTMILL_SECOND_PYTHON."""
+    return os.environ.get("GRISTMILL_SECOND_PYTHON", "")
+
+
+def _second_python() -> str | None:
+    if not second_python():
+        return "GRISTMILL_SECOND_PYTHON names none; .ci/second-python FOLDER fetches one"
+    command = [second_python(), "-c", "import SCons, sys; print(*sys.version_info[:2])"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        return f"{second_python()} cannot import SCons: {done.stderr.strip()[-300:]}"
+    same = done.stdout.split() == [str(part) for part in sys.version_info[:2]]
+    return f"{second_python()} is of the same minor version as this one" if same else None
+
+
 @functools.cache
 def missing(name: str) -> str | None:
     """Why `name` cannot be used on this machine; None where it can."""
@@ -95,6 +113,8 @@ def missing(name: str) -> str | None:
         return None if llvm_tool(name) else f"no {name} of the build's release of LLVM on PATH"
     if name in ("llc", "clang"):
         return _llvm_programs(name)
+    if name == "second-python":
+        return _second_python()
     if tool(name) or importlib.util.find_spec(name):
         return None
     return f"neither a program nor a Python module is called {name}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +13,9 @@ from gristmill.store.files import sweep, write_atomic
 
 from . import faults, web
 from .config import MADE_FROM, SUFFIXES, Config
+from .host import host
 from .options import Choice, UsageError
 from .plan import Compile, Plan, Replay, Trace, joined, plan, tools
-
-
-def _numpy() -> str:
-    """The version of numpy, asked for without importing it where it is installed."""
-    try:
-        return version("numpy")
-    except PackageNotFoundError:
-        import numpy
-
-        return numpy.__version__
-
-
-# What executes the modules of kernels: other lines of them may give other constants.
-TRACERS = (f"python {sys.version_info[0]}.{sys.version_info[1]}", f"numpy {_numpy()}")
-
 
 # Folders of the project that no build writes to.
 SOURCES = (
@@ -128,7 +112,7 @@ def _trace(env: Any, step: Trace, sources: tuple[str, ...]) -> Any:
         "specialization": step.specialization,
         "constexprs": step.constexprs,
         "compiler": env["WORKSHOP"].compiler("trace"),
-        "tools": TRACERS,
+        "tools": host(),
     }
     # No part of the request: a line that moves changes nothing that is traced.
     env["WORKSHOP"].places[step.ir] = step.constexprs.places

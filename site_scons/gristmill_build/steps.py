@@ -21,6 +21,7 @@ import SCons.Action
 import SCons.Errors
 
 from gristmill.backends.compile import stage
+from gristmill.backends.portable import host_reason
 from gristmill.store.bundle import Entry, Place, write_bundle
 from gristmill.store.files import WriteError, write_atomic
 from gristmill.store.key import assemble_action, compile_action, trace_action
@@ -91,12 +92,13 @@ def trace(target: Any, source: Any, env: Any) -> None:
     shop: Workshop = env["WORKSHOP"]
     request = json.loads(source[-1].get_contents())
     sources = {str(node): shop.read(node) for node in source[:-1]}
+    why = host_reason(sources, *(request[word] for word in ("module", "kernel", "constexprs")))
     action = trace_action(
         sources,
         request["kernel"],
         {"name": request["specialization"], "constexprs": request["constexprs"]},
         request["compiler"],
-        request["tools"],
+        [*request["tools"], f"because of {why}"] if why else (),
     )
 
     def make() -> dict[str, bytes]:

@@ -125,6 +125,8 @@ class Project:
     compiler: the package to build with, a copy, so that nothing changes it between two builds.
     """
 
+    python = sys.executable  # what runs scons
+
     def __init__(self, folder: Path, compiler: Path) -> None:
         self.compiler = compiler
         self.root = folder / "project"
@@ -161,7 +163,7 @@ class Project:
         number = [] if jobs is None else [f"-j{jobs}"]
         settings = {"GRISTMILL_STORE": str(self.store), "PYTHONPATH": str(self.compiler.parent)}
         return subprocess.Popen(
-            [sys.executable, "-m", "SCons", *number, *arguments],
+            [self.python, "-m", "SCons", *number, *arguments],
             cwd=self.root,
             env={**os.environ, **settings, **environment},
             text=True,
