@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -36,6 +35,7 @@ from ..ir.targets import Target
 from ..ir.text import parse_kernel
 from ..ir.verify import VerifyError, check_limits
 from ..store.manifest import Manifest, ParamInfo
+from .stages import stage
 
 
 class CompileError(Exception):
@@ -76,12 +76,6 @@ class Emitted:
     scratch_bytes: int = 0
     sites: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
-
-
-def stage(target: str, options: Mapping[str, Any]) -> str:
-    """The package in `backends` that compiles for a target, by the `Options` that are not usual."""
-    name = target.partition("-")[0]
-    return f"{name}_llc" if name == "spirv" and options.get("spirv_codegen") == "llc" else name
 
 
 def backend(name: str, options: Options | None = None) -> ModuleType:

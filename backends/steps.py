@@ -1,4 +1,4 @@
-"""The second build step as bytes in, bytes out, and the way back from IR lines to the source."""
+"""The second build step as bytes in, bytes out, and the way back from errors to the source."""
 
 from __future__ import annotations
 
@@ -88,13 +88,3 @@ def _with_checks(kernel: Kernel, options: Mapping[str, Any]) -> Kernel:
     from ..ir.passes import checks
 
     return checks.Checks()(kernel)
-
-
-def site_places(manifest: Manifest, locs: bytes) -> list[dict[str, Any] | None]:
-    """Where in the kernel source each fault site stands, from the line table of the trace."""
-    table = json.loads(locs)
-    found: list[dict[str, Any] | None] = []
-    for line in manifest.facts.get("site_lines", [0] * len(manifest.sites)):
-        place = table.get(str(line))
-        found.append(dict(zip(("file", "line", "column"), place, strict=True)) if place else None)
-    return found

@@ -57,6 +57,14 @@ def write_bundle(folder: Path, entries: Sequence[Entry]) -> Path:
     return path
 
 
+def site_places(manifest: Manifest, locs: bytes) -> tuple[Place | None, ...]:
+    """Where in the kernel source each fault site stands. locs: the line table of the trace, JSON
+    as {"LINE": [file, line, column]...}."""
+    table = json.loads(locs)
+    lines = manifest.facts.get("site_lines", [0] * len(manifest.sites))
+    return tuple(Place(*table[str(n)]) if str(n) in table else None for n in lines)
+
+
 def read_bundle(path: Path) -> list[Entry]:
     """The entries of a `bundle.json` that was just made. ManifestError; what a runtime is to open,
     `runtime.open_bundle` checks."""

@@ -17,6 +17,7 @@ _CORE = (
     "ir/*.py",
     "ir/ops/**/*.py",
     "backends/compile.py",
+    "backends/stages.py",
     "backends/steps.py",
     "store/manifest.py",
 )
@@ -28,7 +29,7 @@ _PTX = (*_SIMT, "backends/ptx/**/*.py")
 STAGES: dict[str, tuple[str, ...]] = {
     "trace": ("ir/*.py", "ir/ops/**/*.py", "ir/lang/**/*.py", "backends/trace.py"),
     "interp": (*_CORE, "backends/interp/**/*.py"),
-    "spirv": (*_LOWERED, *_FACTS, "backends/spirv/**/*.py"),
+    "spirv": (*_LOWERED, *_FACTS, "backends/zeros.py", "backends/spirv/**/*.py"),
     "spirv_llc": (
         *_SIMT,
         *_FACTS,
@@ -38,7 +39,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "backends/spirv/validate.py",
         "backends/spirv_llc/**/*.py",
     ),
-    "wgsl": (*_LOWERED, *_FACTS, "backends/wgsl/**/*.py"),
+    "wgsl": (*_LOWERED, *_FACTS, "backends/zeros.py", "backends/wgsl/**/*.py"),
     "cpu": (
         *_LOWERED,
         "backends/llvm/**/*.py",

@@ -45,7 +45,7 @@ class Lease:
             self._lock = None
         self.since_ns = self._lock.since_ns if self._lock else None
 
-    def mark_used(self, path: Path, dated_ns: int) -> bool:
+    def mark_used(self, path: str, dated_ns: int) -> bool:
         """Date a file that is in use, unless its date says so; False where it is gone."""
         if self.since_ns is None:
             return True

@@ -6,10 +6,8 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import time
 from pathlib import Path
-from typing import BinaryIO
 
 _TEMPORARY = re.compile(r"\..*\.(\d+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 _MINUTE, _DAY = 60.0, 86400.0
@@ -65,32 +63,38 @@ def _runs(process: int) -> bool:
     return True
 
 
-def write_atomic(path: Path, data: bytes, sync: bool = False) -> None:
+def write_atomic(path: str | os.PathLike[str], data: bytes, sync: bool = False) -> None:
     """Replace the file at `path` by `data`, creating folders; WriteError where that fails.
 
     sync: wait until the bytes are on the disk before the name points at them.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    folder, name = os.path.split(path)  # strings: a Path costs as much as the system's calls
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         try:
-            with _created(temporary) as file:
-                file.write(data)
+            descriptor = _created(temporary)
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(descriptor, left) :]
                 if sync:
-                    file.flush()
-                    os.fsync(file.fileno())
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
-                temporary.unlink()
+                os.unlink(temporary)
             raise
     except OSError as error:
-        raise WriteError(path, error) from error
+        raise WriteError(Path(path), error) from error
 
 
-def _created(path: Path) -> BinaryIO:
-    """A new file; its folders are made where they are missing, which is seldom."""
+def _created(path: str) -> int:
+    """A new file, open to write; its folders are made where they are missing, which is seldom."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
-        return open(path, "wb")
+        return os.open(path, flags, 0o666)
     except (FileNotFoundError, NotADirectoryError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return open(path, "wb")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return os.open(path, flags, 0o666)

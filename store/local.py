@@ -31,6 +31,7 @@ from .interface import Counts, Outputs, StoreError
 LIMIT = 10 << 30  # bytes
 PATIENCE = 600.0  # seconds that a builder waits for another one of the same key
 _LOOK = 16  # a sixteenth of the limit written, and the store is counted again
+_AT_ONCE = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # wait for nobody who writes to a pipe
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -76,6 +77,7 @@ class LocalStore:
 
     def __init__(self, root: Path, limit: int = LIMIT) -> None:
         self.root, self.limit = root, limit
+        self._folder = os.fspath(root)  # a Path for each file costs as much as reading it
         self.counts = Counts()
         self.refusal = ""  # why the first result that was not kept was not
         self._lock = threading.Lock()
@@ -216,18 +218,21 @@ class LocalStore:
         self._drop(path)
         return None
 
-    def _read(self, path: Path, most: int = entries.LARGEST) -> bytes | None:
+    def _read(self, path: str, most: int = entries.LARGEST) -> bytes | None:
         """The bytes of a file, which is in use from now on, b"" where there are more than `most`;
         None where they cannot be had, for whatever reason."""
         try:
-            with open(path, "rb", buffering=0, opener=_at_once) as file:
-                state = os.fstat(file.fileno())
+            descriptor = os.open(path, _AT_ONCE)
+            try:
+                state = os.fstat(descriptor)
                 if not stat.S_ISREG(state.st_mode):  # a pipe, a device: nothing was put there
                     return None
                 size = state.st_size if state.st_size <= most else 0
-                data = file.read(size)
-                while 0 < len(data) < size and (more := file.read(size - len(data))):
+                data = os.read(descriptor, size)
+                while 0 < len(data) < size and (more := os.read(descriptor, size - len(data))):
                     data += more
+            finally:
+                os.close(descriptor)
         except OSError:
             return None
         return data if self._leased().mark_used(path, state.st_mtime_ns) else None
@@ -239,7 +244,7 @@ class LocalStore:
                 lease = self._lease = self._lease or eviction.Lease(self.root)
         return lease
 
-    def _write(self, path: Path, data: bytes, sync: bool) -> None:
+    def _write(self, path: str, data: bytes, sync: bool) -> None:
         self._leased()
         with self._lock:
             if self._used is None:
@@ -258,19 +263,14 @@ class LocalStore:
             self._added = 0
             self.counts.evicted += removed
 
-    def _path(self, kind: str, name: str) -> Path:
-        return self.root / kind / name[:2] / name
+    def _path(self, kind: str, name: str) -> str:
+        return f"{self._folder}/{kind}/{name[:2]}/{name}"
 
-    def _drop(self, path: Path) -> None:
+    def _drop(self, path: str) -> None:
         self._count("mismatches")
         with contextlib.suppress(OSError):  # a read-only store keeps it; it is skipped all the same
-            path.unlink()
+            os.unlink(path)
 
     def _count(self, name: str, number: int = 1) -> None:
         with self._lock:
             setattr(self.counts, name, getattr(self.counts, name) + number)
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Opens a file without waiting for whoever writes to a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK, 0o666)

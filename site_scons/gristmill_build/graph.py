@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gristmill.backends.compile import stage
+from gristmill.backends.stages import stage
 from gristmill.ir.targets import BACKENDS
 from gristmill.store.files import sweep, write_atomic
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill import __version__
-from gristmill.backends.compile import stage
+from gristmill.backends.stages import stage
 from gristmill.store.files import write_atomic
 from gristmill.store.pack.errors import PackError
 from gristmill.store.pack.writing import Item, write_pack

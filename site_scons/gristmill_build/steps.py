@@ -7,6 +7,7 @@ tools) stands in the Value, so that SCons and the store agree on what is up to d
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -20,9 +21,9 @@ from typing import Any
 import SCons.Action
 import SCons.Errors
 
-from gristmill.backends.compile import stage
 from gristmill.backends.portable import host_reason
-from gristmill.store.bundle import Entry, Place, write_bundle
+from gristmill.backends.stages import stage
+from gristmill.store.bundle import Entry, site_places, write_bundle
 from gristmill.store.files import WriteError, write_atomic
 from gristmill.store.key import assemble_action, compile_action, trace_action
 from gristmill.store.manifest import Manifest
@@ -87,8 +88,6 @@ def one_line(error: BaseException) -> str:
 @guarded("trace")
 def trace(target: Any, source: Any, env: Any) -> None:
     """Kernel source and its imports, and a request -> .kir and .loc.json."""
-    from gristmill.ir.lang.diagnostics import Diagnostic
-
     shop: Workshop = env["WORKSHOP"]
     request = json.loads(source[-1].get_contents())
     sources = {str(node): shop.read(node) for node in source[:-1]}
@@ -120,9 +119,12 @@ def trace(target: Any, source: Any, env: Any) -> None:
 
     try:
         outputs = shop.answer(action, ("ir", "locs"), "trace", make)
-    except Diagnostic as error:
+    except Exception as error:  # the class is imported where something is raised: that is dear
+        from gristmill.ir.lang.diagnostics import Diagnostic
+
         places = shop.places.get(str(target[0]), {})
-        if place := places.get(error.constexpr) or places.get(""):
+        if isinstance(error, Diagnostic) and places:
+            place = places.get(error.constexpr) or places[""]
             error.message += f"; specialized by {place}"
         raise
     write_all(target, (outputs["ir"], outputs["locs"]))
@@ -271,17 +273,11 @@ def bundle(target: Any, source: Any, env: Any) -> None:
 
 def entry(row: list[str], out: Path) -> Entry:
     """An artifact of a bundle in the folder `out`: its file, its manifest, its places if any."""
-    from gristmill.backends.steps import site_places
-
     artifact, manifest_path, locs = row
     manifest = Manifest.from_json(Path(manifest_path).read_bytes(), manifest_path)
     check_artifact(Path(artifact), manifest)
-    places = site_places(manifest, Path(locs).read_bytes()) if locs else []
-    return Entry(
-        manifest,
-        os.path.relpath(artifact, out).replace(os.sep, "/"),
-        tuple(Place(**place) if place else None for place in places),
-    )
+    places = site_places(manifest, Path(locs).read_bytes()) if locs and manifest.sites else ()
+    return Entry(manifest, os.path.relpath(artifact, out).replace(os.sep, "/"), places)
 
 
 def check_artifact(path: Path, manifest: Manifest) -> None:
@@ -298,13 +294,14 @@ def check_artifact(path: Path, manifest: Manifest) -> None:
 
 def write_all(targets: Any, contents: tuple[bytes, ...]) -> None:
     """Write all outputs of a node, or leave none of them."""
-    written: list[Path] = []
+    written: list[str] = []
     try:
         for node, data in zip(targets, contents, strict=True):
-            path = Path(node.get_abspath())
+            path = node.get_abspath()
             write_atomic(path, data)
             written.append(path)
     except BaseException:
         for path in written:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
         raise

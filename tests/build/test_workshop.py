@@ -8,9 +8,10 @@ import pytest
 import SCons.Util
 
 from gristmill.backends.compile import CompileError
-from gristmill.backends.steps import compile_step, site_lines, site_places, source_error
+from gristmill.backends.steps import compile_step, site_lines, source_error
 from gristmill.backends.trace import TraceError, load
 from gristmill.ir.core import Loc
+from gristmill.store.bundle import Place, site_places
 from gristmill.store.key import Action, parsed
 from gristmill.store.local import LocalStore
 from gristmill.store.manifest import Manifest
@@ -198,8 +199,8 @@ def test_a_fault_site_leads_back_to_the_line_of_the_kernel() -> None:
     manifest = Manifest.from_json(outputs["manifest"])
     assert manifest.facts["site_lines"] == [11]
     places = site_places(manifest, b'{"11":["kernels/k.py",5,9]}')
-    assert places == [{"file": "kernels/k.py", "line": 5, "column": 9}]
-    assert site_places(manifest, b"{}") == [None]
+    assert places == (Place("kernels/k.py", 5, 9),)
+    assert site_places(manifest, b"{}") == (None,)
 
 
 def test_sites_that_checks_add_lead_back_too() -> None:
