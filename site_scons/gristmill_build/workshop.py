@@ -112,11 +112,7 @@ class Workshop:
         return outputs
 
     def _keep_compiler(self, stage: str) -> None:
-        """Once for each stage that made something: which sources it had, for whoever asks. No
-        result is lost with it, so a store that refuses results is not asked, and none is counted.
-        """
-        if self.store.refusal:
-            return
+        """Once for each stage that made something: which sources it had, for whoever asks."""
         with self._lock:
             first = stage not in self._kept
             self._kept.add(stage)
