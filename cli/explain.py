@@ -15,13 +15,12 @@ from ..store.interface import StoreError
 from ..store.key import Action
 from ..store.local import LocalStore, default_root
 from ..store.manifest import Manifest
-from ..store.message import plain
+from ..store.message import printable
 from ..store.opening import open_store
 from .errors import CommandError
 from .table import table
 
 _KEY = re.compile("[0-9a-f]{64}")
-_SHOWN = 10_000  # characters of an input
 
 
 def explain(first: str, second: str | None, cache: str, as_json: bool) -> int:
@@ -50,8 +49,7 @@ def _one(explainer: Explainer, place: str, action: Action, as_json: bool) -> int
         print(json.dumps({"key": action.key, "inputs": dict(inputs)}, indent=2))
     else:
         print(f"{place}\nkey {action.key} is the sha256 of:\n")
-        rows = [(plain(name, _SHOWN), plain(value, _SHOWN)) for name, value in inputs]
-        print(table([("input", "is"), *rows]))
+        print(table([("input", "is"), *inputs]))
     return 0
 
 
@@ -65,8 +63,8 @@ def _two(
         return min(len(found), 1)
     for word, (place, action) in zip("AB", (first, second), strict=True):
         print(f"{word}: {place}, key {action.key}")
-    told = [plain(line, _SHOWN) for line in found]
-    print("\n".join(told) if told else "the keys are equal: no input differs")
+    told = "\n".join(map(printable, found))
+    print(told or "the keys are equal: no input differs")
     return min(len(found), 1)
 
 

@@ -13,15 +13,17 @@ from typing import Any
 
 from .. import __version__
 from ..runtime.packs import required
+from ..store.bundle import NAME as INDEX
 from ..store.bundle import bundle_json
 from ..store.files import write_atomic
+from ..store.message import printable
 from ..store.pack.errors import PackError, PackMissing
 from ..store.pack.names import folder_and_file
 from ..store.pack.reading import Pack
 from ..store.pack.writing import Item, merged, write_pack
 from ..store.trust import provenance
 from ..store.trust.errors import TrustError
-from ..store.trust.keys import Key, read_key, stated_keys, trusted_keys
+from ..store.trust.keys import Key, private_key, stated_keys, trusted_keys
 from ..store.trust.signing import check_file, sign_pack, signature_file, verify_open
 from .errors import CHECK_FAILED, CommandError
 from .table import table
@@ -100,12 +102,12 @@ def _verify(arguments: Namespace) -> int:
         return CHECK_FAILED if wrong else 0
     for result in results:
         if "error" in result:
-            print(f"wrong: {result['error']}")
+            print(f"wrong: {printable(result['error'])}")
             continue
         by = f"signed by {result['signer']}" if keys else "signatures not asked for"
         print(f"{result['pack']}: {result['entries']} entries, every byte is right; {by}")
         for line in result.get("record", ()):
-            print(f"  {line}")
+            print(f"  {printable(line)}")
     return CHECK_FAILED if wrong else 0
 
 
@@ -139,16 +141,16 @@ def _extract(arguments: Namespace) -> int:
         items = _of_kernels(items, arguments.kernel)
     manifests = {str(Path(item.entry.path).with_suffix(".json")) for item in items}
     paths = [item.entry.path for item in items]
-    odd = folder_and_file([*paths, *manifests, "bundle.json"])
+    odd = folder_and_file([*paths, *manifests, INDEX])
     if odd or len(manifests) < len(items):
         raise CommandError(f"the entries cannot lie in one folder: {odd or 'two of one stem'}")
-    if twice := manifests & {*paths}:
+    if twice := manifests & {*paths, INDEX}:
         raise CommandError(f"the entries cannot lie in one folder: {min(twice)} is a manifest")
     for entry, blob in items:
         write_atomic(folder / entry.path, blob)
         text = entry.manifest.to_json().encode()
         write_atomic((folder / entry.path).with_suffix(".json"), text)
-    write_atomic(folder / "bundle.json", bundle_json([item.entry for item in items]).encode())
+    write_atomic(folder / INDEX, bundle_json([item.entry for item in items]).encode())
     if arguments.json:
         print(json.dumps({"folder": str(folder), "entries": paths}, indent=2))
     else:
@@ -194,7 +196,7 @@ def _merge(arguments: Namespace) -> int:
 
 
 def _sign(arguments: Namespace) -> int:
-    key = read_key(arguments.key)
+    key = private_key(arguments.key)
     made = []
     for path in arguments.packs:
         file = provenance.statement_file(path)
@@ -203,7 +205,7 @@ def _sign(arguments: Namespace) -> int:
                 f"{file}: no provenance record to sign; scons pack and gristmill pack merge "
                 "write it beside the pack"
             )
-        record = file.read_bytes()
+        record = provenance.record_bytes(file)
         subject = provenance.read_statement(record, file)["subject"][0]["digest"]
         if hashlib.sha256(Path(path).read_bytes()).hexdigest() != subject.get(provenance.FILE):
             raise CommandError(f"{file} is the record of another pack than {path}; pack it again")

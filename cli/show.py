@@ -16,6 +16,7 @@ from .. import runtime
 from ..ir.abi import GRID_OPS
 from ..runtime.packs import SUFFIX
 from ..store.manifest import Manifest
+from ..store.message import printable
 from .errors import CommandError
 from .table import table
 
@@ -81,7 +82,8 @@ def _artifact(artifact: runtime.Artifact, place: Path, as_json: bool) -> int:
 
         print(described(blob, str(artifact.file)))
         print()
-    print(blob.decode() if place.suffix in TEXTS else disassembly(place))
+    code = blob.decode(errors="replace") if place.suffix in TEXTS else disassembly(place)
+    print(printable(code, "\n\t"))
     return 0
 
 
@@ -104,7 +106,7 @@ def _bundle(place: Path, as_json: bool) -> int:
         sizes[artifact.manifest.target] += artifact.manifest.size
     print()
     for target, count in sorted(counts.items()):
-        print(f"{target}: {count} artifacts, {sizes[target]} bytes")
+        print(f"{printable(target)}: {count} artifacts, {sizes[target]} bytes")
     print(f"digest {bundle.digest}")
     return 0
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..store.message import printable
+
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Rows in aligned columns, the first row as head. `right`: columns aligned to the right."""
+    """Rows in aligned columns, the first row as head. `right`: columns aligned to the right. Cells
+    may be of a file that somebody else made."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     lines = []
     for row in rows:

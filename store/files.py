@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 import time
 from pathlib import Path
 
@@ -61,6 +62,16 @@ def _runs(process: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def read_small(path: str | os.PathLike[str], most: int) -> bytes:
+    """The bytes of a file, of `most` + 1 bytes where there are more. OSError, also where it is a
+    pipe or another thing that nobody may ever write to."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a file", os.fspath(path))
+        return file.read(most + 1)
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes, sync: bool = False) -> None:

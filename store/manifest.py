@@ -102,7 +102,8 @@ class Manifest:
         if data["grid"] is not None:
             data["grid"] = _expression("grid", _typed(data, "grid", list, where), where)
         for name in ("kernel", "specialization", "target", "entry", "index", "key", "sha256"):
-            _typed(data, name, str, where)
+            if not _typed(data, name, str, where).isprintable():
+                raise _odd(where, name, "a word", data[name])
         for name in ("size", "shared_bytes", "scratch_bytes"):
             _typed(data, name, int, where)
         for name in ("constexprs", "facts"):

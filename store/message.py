@@ -21,6 +21,12 @@ def message(what: str, where: str = "", expected: str = "", got: str = "", do: s
 def plain(text: str, most: int = SHOWN) -> str:
     """What another side said, on one line, without the characters that steer a terminal and without
     the logins that a URL may hold."""
-    text = _QUERY.sub(r"\1...", _LOGIN.sub("", text))
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: most + 1])
+    shown = printable(_QUERY.sub(r"\1...", _LOGIN.sub("", text))[: most + 1])
     return f"{shown[:most]}..." if len(shown) > most else shown
+
+
+def printable(text: str, keep: str = "") -> str:
+    """A text with what steers a terminal as escapes, but for the characters of `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)

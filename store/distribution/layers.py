@@ -112,7 +112,7 @@ def _layer(data: Any, where: str) -> Layer:
         raise _invalid("a layer without annotations", where, f"{TITLE}, {TARGET}, {ABI}", "")
     kind, digest, size = data.get("mediaType"), data.get("digest"), data.get("size")
     title, target, abi = notes.get(TITLE), notes.get(TARGET), notes.get(ABI)
-    if kind not in _LARGEST:
+    if not isinstance(kind, str) or kind not in _LARGEST:
         raise _invalid("a layer of another kind", where, " or ".join(_LARGEST), repr(kind))
     suffix = SUFFIX if kind == PACK else SUFFIX + SIGNATURE
     if not isinstance(title, str) or not _FILE.fullmatch(title) or not title.endswith(suffix):

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from .errors import RegistryRefused
 from .reference import Reference
@@ -50,6 +51,9 @@ class _Login:
         challenge, status = answer.headers.get("Www-Authenticate", ""), answer.status_code
         if not challenge or refresh:
             raise self._refused(status)
+        asks = urlsplit(answer.url).netloc
+        if asks.lower() != self._reference.host.lower():  # where the registry sent this request
+            raise self._refused(status, f"a login for {asks}")
         try:
             self._find()
             if challenge.lower().startswith("basic"):

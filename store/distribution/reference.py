@@ -23,6 +23,7 @@ _FORM = re.compile(
 )
 _FORM_WORDS = "HOST[:PORT]/NAME[:TAG][@sha256:DIGEST], such as registry.example.com/kernels:v1"
 _LONGEST = 500  # characters
+_LOGIN = re.compile(r"^(?:[a-z]+://)?.*:.*@(?!sha)")  # no place for one, and not to be shown
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Reference:
         """Read a reference; ReferenceInvalid shows the form."""
         match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
         if match is None:
-            raise ReferenceInvalid("not a reference", expected=_FORM_WORDS, got=repr(text))
+            got = repr(_LOGIN.sub("", text))
+            raise ReferenceInvalid("not a reference", expected=_FORM_WORDS, got=got)
         host = match["host"]
         if not re.search(r"[.:]", host) and host != "localhost":
             raise ReferenceInvalid(

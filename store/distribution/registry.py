@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import os
 import threading
 import time
@@ -101,7 +102,7 @@ class Registry:
             state, got = hashlib.sha256(), 0
             answer = self._ask("GET", f"/blobs/{digest}", stream=True)
             with answer, open(path, "wb") as file:
-                for piece in _pieces(answer, size + 1):
+                for piece in _pieces(answer, size + 1, 2 * self.timeout):
                     state.update(piece)
                     got += len(piece)
                     file.write(piece)
@@ -205,7 +206,10 @@ class Registry:
             except RegistryRefused as error:
                 if not left or error.status not in _AGAIN:
                     raise
-            except (_CutError, RequestException, HTTPError) as error:
+            except _SlowError as error:
+                raise _late(str(error), where) from error
+            # ValueError: what the registry sends to is no address
+            except (_CutError, RequestException, HTTPError, ValueError) as error:
                 if not left:
                     raise RegistryUnreachable(
                         f"no whole answer after {self.attempts} attempts",
@@ -220,6 +224,10 @@ class Registry:
 
 class _CutError(Exception):
     """An answer that ended before it was whole."""
+
+
+class _SlowError(Exception):
+    """An answer that comes so slowly that it is not waited for."""
 
 
 def sha256(data: bytes) -> str:
@@ -269,14 +277,17 @@ def _refusal(answer: Any, where: str) -> RegistryRefused:
     return RegistryRefused(what, status, where=where, got=f"{status} {text}".strip(), do=do)
 
 
-def _pieces(answer: Any, most: int) -> Iterator[bytes]:
-    """The body of a streamed answer as it comes, and of at most about `most` bytes."""
-    got = 0
+def _pieces(answer: Any, most: int, patience: float = math.inf) -> Iterator[bytes]:
+    """The body of a streamed answer as it comes, and of at most about `most` bytes. _SlowError once
+    it takes longer than `patience` seconds, and the time that goes with what has come."""
+    got, begin = 0, time.monotonic()
     while got < most:
         piece = answer.raw.read1(_PIECE, decode_content=True)
         if not piece:
             return
         got += len(piece)
+        if (spent := time.monotonic() - begin) > patience + got / _SLOWEST:
+            raise _SlowError(f"not done after {spent:.0f} s, in which {got} bytes came")
         yield piece
 
 
@@ -300,12 +311,13 @@ def _bounded(work: Callable[[], T], seconds: float, where: str) -> T:
     if failure:
         raise failure[0]
     if not outcome:
-        raise RegistryUnreachable(
-            f"not done after {seconds:.0f} s",
-            where=where,
-            do="check the address and the network, and try again",
-        )
+        raise _late(f"not done after {seconds:.0f} s", where)
     return outcome[0]
+
+
+def _late(what: str, where: str) -> RegistryUnreachable:
+    do = "check the address and the network, and try again"
+    return RegistryUnreachable(what, where=where, do=do)
 
 
 def _reason(error: Exception) -> str:

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ..files import write_atomic
+from ..files import read_small, write_atomic
 from .errors import BadFile, KeyExpired, TrustMissing
 
 SCHEMA = 1
@@ -31,6 +33,7 @@ VARIABLE = "GRISTMILL_TRUSTED_KEYS"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _MOST = 1 << 16  # bytes of a file
 _LENGTH = 32  # bytes of a key
+_CLOSE = "chmod 600 it, and make a new key if somebody else may have read it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +115,8 @@ def write_key(path: Path, key: Key) -> None:
 
 
 def read_key(path: str | os.PathLike[str]) -> Key:
-    """A key of a file. BadFile."""
-    data = read_json(path, _MOST)
+    """A key of a file, or of a pipe that a shell made of a secret. BadFile."""
+    data = read_json(path, _MOST, wait=True)
     names = {"kind", "schema", "name", "public", "not_before", "not_after"}
     if not isinstance(data, dict) or data.get("kind") not in (PUBLIC, PRIVATE):
         raise BadFile(f"not a key; expected kind {PUBLIC!r} or {PRIVATE!r}", path)
@@ -134,6 +137,22 @@ def read_key(path: str | os.PathLike[str]) -> Key:
         raise BadFile(f"wrong field of a key: {error}", path) from error
     if not isinstance(key.name, str) or not key.name.isprintable() or len(key.name) > 255:
         raise BadFile(f"a key has a name of one line, got {key.name!r:.60}", path)
+    return key
+
+
+def private_key(path: str | os.PathLike[str]) -> Key:
+    """The key of a file to sign with. BadFile: others than its owner may read it, or its parts are
+    of two keys. TrustMissing: it is a public one."""
+    key = read_key(path)
+    if key.private is None:
+        raise TrustMissing(f"the key {key.name!r} is a public one", path, "give the private key")
+    state = os.stat(path)
+    if stat.S_ISREG(state.st_mode) and state.st_mode & 0o077:
+        mode = f"{stat.S_IMODE(state.st_mode):o}"
+        raise BadFile(f"a private key that others may read or write (mode {mode})", path, _CLOSE)
+    made = _ed25519().Ed25519PrivateKey.from_private_bytes(key.private)
+    if made.public_key().public_bytes_raw() != key.public:
+        raise BadFile("its private and its public part are of two keys", path, "make a new one")
     return key
 
 
@@ -165,17 +184,19 @@ def written(time: datetime) -> str:
     return time.astimezone(UTC).strftime(_TIME)
 
 
-def read_json(path: str | os.PathLike[str], most: int) -> Any:
-    """A small JSON file. BadFile."""
+def read_json(path: str | os.PathLike[str], most: int, wait: bool = False) -> Any:
+    """A small JSON file; wait: also out of a pipe. BadFile."""
     try:
-        with open(path, "rb") as file:
-            text = file.read(most + 1)
-        if len(text) > most:
-            raise BadFile(f"more than {most} bytes", path)
+        with contextlib.nullcontext() if not wait else open(path, "rb") as file:
+            text = file.read(most + 1) if file else read_small(path, most)
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        reason = getattr(error, "strerror", None) or error
+        raise BadFile(f"cannot be read: {reason}", path) from error
+    if len(text) > most:
+        raise BadFile(f"more than {most} bytes", path)
+    try:
         return json.loads(text)
-    except OSError as error:
-        raise BadFile(f"cannot be read: {error.strerror or error}", path) from error
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also bytes and numbers that are none
         raise BadFile(f"not JSON ({error})", path) from error
 
 

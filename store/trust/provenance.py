@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..files import read_small
 from ..pack.reading import Pack
 from .errors import BadFile
 
@@ -27,6 +28,7 @@ BUILD, MERGE = "urn:gristmill:scons-pack:1", "urn:gristmill:pack-merge:1"
 LOCAL = "urn:gristmill:builder:local"
 BUILDER = "GRISTMILL_BUILDER"  # the environment variable with the builder's URI
 FILE, TABLE = "sha256", "gristmillTable"
+MOST = 1 << 21  # bytes of a record
 _DIGEST = re.compile("[0-9a-f]{64}")
 _MATERIALS, _INTERNAL = "resolvedDependencies", "internalParameters"
 
@@ -114,12 +116,18 @@ def _is_material(data: Any) -> bool:
 def read_record(pack: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The unsigned record beside a pack, None where there is none. BadFile."""
     file = statement_file(pack)
+    return read_statement(record_bytes(file), file) if file.exists() else None
+
+
+def record_bytes(file: Path) -> bytes:
+    """The bytes of an unsigned record. BadFile."""
     try:
-        return read_statement(file.read_bytes(), file)
-    except FileNotFoundError:
-        return None
+        data = read_small(file, MOST)
     except OSError as error:
         raise BadFile(f"cannot be read: {error.strerror or error}", file) from error
+    if len(data) > MOST:
+        raise BadFile(f"more than {MOST} bytes", file)
+    return data
 
 
 def told(record: Mapping[str, Any]) -> list[str]:

@@ -191,7 +191,9 @@ def _value(name: str, value: str, site: Site, event: Event) -> str:
     if name == plain:
         return site.secrets[plain]
     file = site.temporary / "secret-file"
+    file.unlink(missing_ok=True)
     file.write_text(site.secrets[plain])
+    file.chmod(0o400)  # as Jenkins hands out files
     return str(file)
 
 

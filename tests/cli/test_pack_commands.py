@@ -12,6 +12,7 @@ import pytest
 from gristmill import runtime
 from gristmill.backends.compile import Options, compile_kernel
 from gristmill.cli.main import main
+from gristmill.cli.table import table
 from gristmill.ir.text import print_kernel
 from gristmill.kernels.elementwise import saxpy
 from gristmill.runtime.devices.cpu.level import targets as cpu_targets
@@ -231,3 +232,30 @@ def test_checks_benchmarks_and_fat_binaries_need_packs_alone(capsys: Any, tmp_pa
     out = str(tmp_path / "a.fatbin")
     words = ("fatbin", "saxpy", "-o", out, "--bundle", f"{folder}/0.pack")
     assert "has no cubin and no PTX in the bundle" in refused(capsys, *words)
+
+
+def test_an_artifact_does_not_take_the_place_of_the_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """bundle.so has its manifest in bundle.json."""
+    path = tmp_path / "a.pack"
+    write_pack(path, [item("x", path="bundle.so"), item("y", path="sub/y.so")])
+    told = refused(capsys, "pack", "extract", str(path), "-o", str(tmp_path / "out"))
+    assert "bundle.json is a manifest" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_in_a_pack_cannot_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = "interp-\x1b[2Jkir\nnext"
+    write_pack(tmp_path / "a.pack", [item("x", target=odd, path="x.kir", blob=b"\x1b[2J\xff")])
+    assert odd not in refused(capsys, "pack", "list", str(tmp_path / "a.pack"))
+    assert odd not in refused(capsys, "inspect", str(tmp_path / "a.pack"))
+    write_pack(tmp_path / "b.pack", [item("x", path="x.kir", blob=b"a\tb\n\x1b[2J\xff")])
+    assert main(["inspect", str(tmp_path / "b.pack" / "x.kir")]) == 0
+    assert "a\tb\n\\x1b[2J\ufffd" in capsys.readouterr().out
+
+
+def test_cells_of_a_table_cannot_steer_the_terminal() -> None:
+    assert table([["a", "b"], ["\x1b[2J", "1\n2\u202e"]]) == ("a        b\n\\x1b[2J  1\\n2\\u202e")

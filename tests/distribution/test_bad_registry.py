@@ -205,6 +205,8 @@ def _one_name(manifest: dict[str, Any]) -> None:
         (_layer(size=True), "a size"),
         (_layer(annotations=None), "without annotations"),
         (_layer(mediaType="application/vnd.oci.image.layer.v1.tar+gzip"), "of another kind"),
+        (_layer(mediaType=[]), "of another kind"),
+        (_layer(mediaType={}), "of another kind"),
         (lambda m: m.pop("artifactType"), "not a set of packs"),
         (lambda m: m.update(layers=[]), "1 to 1000 layers"),
         (lambda m: m.update(layers={}), "1 to 1000 layers"),
@@ -352,3 +354,28 @@ def test_a_registry_that_takes_another_manifest_is_told(shop: Shop, fake: Fake) 
     fake.misbehave = other
     with pytest.raises(ContentMismatch, match="took another manifest"):
         shop.push(fake.host)
+
+
+def test_a_drip_ends_by_what_came_of_it_not_by_what_was_announced(shop: Shop, fake: Fake) -> None:
+    """A gigabyte at the slowest rate that is waited for would be a day."""
+    shop.push(fake.host)
+    manifest = fake.manifest()
+    manifest["layers"][0]["size"] = 1 << 30
+    fake.put_manifest(manifest)
+    fake.misbehave = drip
+    begin = time.monotonic()
+    with pytest.raises(RegistryUnreachable, match=r"not done after \d s, in which \d+ bytes came"):
+        shop.pull(fake.host, timeout=0.5)
+    assert time.monotonic() - begin < 10
+    assert shop.there() == []
+
+
+@pytest.mark.parametrize("place", ["http://[::1", "file:///etc/passwd", "http://", "\x00", "//"])
+def test_a_registry_that_sends_to_no_address_is_told(shop: Shop, fake: Fake, place: str) -> None:
+    def send(handler: Any) -> bool:
+        handler.answer(302, Location=place)
+        return True
+
+    fake.misbehave = send
+    with pytest.raises((RegistryUnreachable, RegistryRefused)):
+        shop.pull(fake.host)

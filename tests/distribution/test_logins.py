@@ -66,3 +66,31 @@ def test_a_token_for_reading_is_exchanged_for_one_for_writing(shop: Shop, fake: 
     push(Registry(reference, attempts=1, environment=login), shop.packs())
     assert bought == ["read", "write"]
     assert "v1" in fake.content
+
+
+@pytest.mark.parametrize("kind", ["Bearer", "Basic"])
+def test_a_login_is_not_told_to_where_the_registry_sends(fake: Fake, kind: str) -> None:
+    """A store of blobs that a registry redirects to may belong to somebody else."""
+    told: list[str | None] = []
+    with Fake() as other:
+
+        def steal(handler: Any) -> bool:
+            told.append(handler.headers.get("Authorization"))
+            if handler.path.startswith("/token"):
+                handler.answer(200, b'{"token": "t"}')
+            else:
+                realm = f'realm="http://{other.host}/token",service="s",scope="x"'
+                handler.answer(401, Www_Authenticate=f"{kind} {realm}")
+            return True
+
+        def send(handler: Any) -> bool:
+            handler.answer(307, Location=f"http://{other.host}{handler.path}")
+            return True
+
+        other.misbehave, fake.misbehave = steal, send
+        login = {"GRISTMILL_OCI_USER": "u", "GRISTMILL_OCI_PASSWORD": "hunter2"}
+        reference = Reference.parse(f"{fake.host}/kernels:v1")
+        registry = Registry(reference, timeout=5, attempts=1, environment=login)
+        with pytest.raises(RegistryRefused, match=f"a login for {other.host}"):
+            registry.manifest("application/json")
+    assert told == [None]

@@ -133,6 +133,23 @@ def test_what_is_no_reference_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "user:hunter2@host.com/a:v1",
+        "https://user:hunter2@host.com/a",
+        "user:hunter2/x@host.com/a",
+        "user:hun@ter2@host.com/a@sha256:" + "0" * 64,
+    ],
+)
+def test_a_password_in_a_reference_is_refused_and_not_shown(text: str) -> None:
+    with pytest.raises(ReferenceInvalid) as caught:
+        Reference.parse(text)
+    assert "hun" not in str(caught.value)
+    assert "ter2" not in str(caught.value)
+    assert "host.com/a" in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("text", "loopback"),
     [
         ("127.0.0.1:5000/a/b:v1", True),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +27,15 @@ from gristmill.store.trust.errors import (
     TrustMissing,
     Unsigned,
 )
-from gristmill.store.trust.keys import Key, new_key, read_key, stated_keys, trusted_keys, write_key
+from gristmill.store.trust.keys import (
+    Key,
+    new_key,
+    private_key,
+    read_key,
+    stated_keys,
+    trusted_keys,
+    write_key,
+)
 from gristmill.store.trust.signing import sign_pack, signature_file, verify_pack
 from toy_packs import item, items
 
@@ -264,3 +274,71 @@ def test_nothing_is_trusted_without_the_package(
         verify_pack(signed, [key])
     with pytest.raises(TrustMissing):
         new_key("release", 1)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o620, 0o604, 0o602, 0o666, 0o601])
+def test_a_private_key_that_others_may_read_is_refused(tmp_path: Path, key: Key, mode: int) -> None:
+    path = tmp_path / "release.key"
+    write_key(path, key)
+    path.chmod(mode)
+    with pytest.raises(BadFile, match=f"others may read or write .mode {mode:o}.; chmod 600"):
+        private_key(path)
+    for own in (0o600, 0o400):
+        path.chmod(own)
+        assert private_key(path) == key
+
+
+def test_a_private_key_with_the_public_part_of_another_signs_nothing(
+    tmp_path: Path, key: Key
+) -> None:
+    """Nobody could verify what it signs."""
+    path = tmp_path / "release.key"
+    write_key(path, key)
+    other = base64.b64encode(new_key("other", 1).public).decode()
+    path.write_text(json.dumps({**json.loads(path.read_text()), "public": other}))
+    with pytest.raises(BadFile, match="are of two keys"):
+        private_key(path)
+
+
+def test_a_key_comes_out_of_a_pipe(tmp_path: Path, key: Key) -> None:
+    """As shells make one of a secret: `--key <(show-secret)`."""
+    write_key(tmp_path / "release.key", key)
+    data = (tmp_path / "release.key").read_bytes()
+    reader, writer = os.pipe()
+    thread = threading.Thread(target=lambda: (os.write(writer, data), os.close(writer)))
+    thread.start()
+    try:
+        assert read_key(f"/dev/fd/{reader}") == key
+    finally:
+        thread.join()
+        os.close(reader)
+
+
+@pytest.mark.parametrize("text", ['{"schema": %s}' % ("1" * 5000), "1" * 5000, "NaN"])
+def test_a_number_of_any_length_is_a_typed_error(
+    tmp_path: Path, signed: Path, key: Key, text: str
+) -> None:
+    (tmp_path / "odd.pub").write_text(text)
+    with pytest.raises(BadFile):
+        read_key(tmp_path / "odd.pub")
+    signature_file(signed).write_text(text)
+    with pytest.raises(BadFile):
+        verify_pack(signed, [key])
+
+
+def test_a_pipe_in_place_of_a_signature_or_record_does_not_hang(signed: Path, key: Key) -> None:
+    for file in (signature_file(signed), provenance.statement_file(signed)):
+        file.unlink(missing_ok=True)
+        os.mkfifo(file)
+    with pytest.raises(BadFile, match="not a file"):
+        verify_pack(signed, [key])
+    with pytest.raises(BadFile, match="not a file"):
+        provenance.read_record(signed)
+
+
+def test_a_record_of_gigabytes_is_not_read(signed: Path) -> None:
+    file = provenance.statement_file(signed)
+    file.write_bytes(b" ")
+    os.truncate(file, 1 << 40)
+    with pytest.raises(BadFile, match="more than 2097152 bytes"):
+        provenance.read_record(signed)
