@@ -42,8 +42,13 @@ class Usage:
     fences: bool = False
     ids: set[tuple[str, int]] = field(default_factory=set)  # id ops in use, with their dimension
     workgroup_arrays: bool = False
-    divides: bool = False
+    divides: bool = False  # numbers of any type
     turns: Turns = NO_TURNS  # of the loops of an invocation
+
+    @property
+    def lanes(self) -> bool:
+        """Whether it may see the place of an invocation in its subgroup."""
+        return self.subgroups or any(name.startswith("subgroup_") for name, _ in self.ids)
 
 
 # Ops that give an f16 without rounding.
@@ -169,7 +174,7 @@ _NOTES: dict[str, Callable[[_Scan, Op], None]] = {
     **dict.fromkeys(ID_OPS, _Scan.id),
     **dict.fromkeys(("barrier", "fence"), _Scan.barrier),
     "alloc": _Scan.array,
-    "div": _Scan.divide,
+    **dict.fromkeys(("div", "floordiv", "mod"), _Scan.divide),
 }
 
 

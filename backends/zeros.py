@@ -1,7 +1,7 @@
-"""Numerators that a driver may know to be 0.
+"""Operands of divisions of floats that a driver may know to be 0.
 
-SwiftShader and llvmpipe take 0 / x for 0, where it is a NaN if x is 0 or a NaN itself. So emitters
-hide such a numerator behind what only the program's run can tell.
+SwiftShader and llvmpipe take 0 / x for 0, where it is a NaN if x is 0 or a NaN itself; and x / 0 is
+undefined to llvmpipe. So emitters hide such operands behind what only the program's run can tell.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def divide(e: Emitter, op: Op) -> int:
     Vulkan promises that only for divisors up to 2**14 (f16) and 2**126 (f32), and NVIDIA's
     quotients are 0 beyond: f16 divides as f32, and a larger f32 divisor is scaled down.
     """
-    t, a, b = op.results[0].type, e.numerator(op.operands[0]), e.use(op.operands[1])
+    t, (a, b) = op.results[0].type, (e.no_zero(v) for v in op.operands)
     dtype, lanes, type_ = element_of(t), lanes_of(t), e.type(t)
     if dtype.bits == 64 or "approximate" in e.kernel.fast:
         return _float_result(e, op, e.rounded(S.F_DIV, type_, a, b))
@@ -187,9 +187,6 @@ def least_of(e: Emitter, t: Type, lesser: bool, a: int, b: int) -> int:
 
 
 def compare(e: Emitter, op: Op) -> int:
-    """Orderings of widened integers are those of unsigned ones with the top bit flipped: Mesa's
-    compiler (22.3) takes an ordering of an i32 as an i64 with a constant for known, whatever it
-    is, and finds constants that nobody sees before it."""
     t = op.operands[0].type
     dtype, lanes = element_of(t), lanes_of(t)
     flags = e.bools(lanes)
@@ -202,9 +199,7 @@ def compare(e: Emitter, op: Op) -> int:
     if dtype.is_signed and dtype.bits == 64 and op.name in _ORDERS:
         if not any(v.id in e.widened for v in op.operands):
             return e.ins(opcode, flags, *e.operands(op))
-        top = e.int_const(1 << 63, 64, lanes)
-        flipped = [e.ins(S.BITWISE_XOR, e.ints(64, lanes), v, top) for v in e.operands(op)]
-        return e.ins(of_unsigned, flags, *flipped)
+        return e.ins(of_unsigned, flags, *(e.orderable(v, lanes) for v in e.operands(op)))
     return e.plain(op, opcode, flags)
 
 

@@ -123,15 +123,14 @@ def _word_to_f32(e: Emitter, x: int, lanes: int) -> int:
 
 def _odd_f32(e: Emitter, x: int, source: DType, lanes: int) -> int:
     bits = max(source.bits, 32)
-    t, flags = e.ints(bits, lanes), e.bools(lanes)
-    real = e.floats(32, lanes)
+    t, real = e.ints(bits, lanes), e.floats(32, lanes)
     if source.bits < 32:  # exact
         if source.is_signed:
             return e.signed_to_float(real, x, 32, lanes)
         return e.ins(S.CONVERT_U_TO_F, real, x)
     magnitude, negative = x, 0
     if source.is_signed:
-        negative = e.ins(S.S_LESS_THAN, flags, x, e.int_const(0, bits, lanes))
+        negative = e.negative(x, source, lanes)
         magnitude = e.ins(S.SELECT, t, negative, e.ins(S.S_NEGATE, t, x), x)
     # Each step leaves 24 significant bits with the last one sticky, below any 16-bit rounding bit.
     for top in range(24, bits, 8):

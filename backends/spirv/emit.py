@@ -180,14 +180,14 @@ class _Body:
         bind_scalars(self.e, self.ids)
         self.ids.prepare(self.e.usage.ids)
         if self.e.usage.divides:
-            self.hide_zeros()
+            self.hide_operands()
         # Not kept here: a cycle would leave all of the emission to the collector.
         Flow(self.e, self.lower).region(self.e.kernel.body)
 
-    def hide_zeros(self) -> None:
+    def hide_operands(self) -> None:
         e = self.e
         e.zeros = zeros(e.kernel)
-        if e.zeros:  # an empty grid runs nothing
+        if e.zeros or e.usage.lanes:  # an empty grid runs nothing
             grid, zero = self.ids.word(self.ids.layout.grid), e.module.word(0)
             e.never = e.early(S.I_EQUAL, e.module.bool_, grid, zero)
 

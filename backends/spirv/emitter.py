@@ -54,8 +54,8 @@ class Emitter:
         # Ops of one instruction, by name and (as id()) types of first operand and result.
         self.forms: dict[tuple[str, int, int], Form] = {}
         self._named: set[int] = set()
-        self.zeros: frozenset[int] = frozenset()  # numerators to hide: see `backends.zeros`
-        self.never = 0  # a condition that never holds, which no driver knows; where zeros are
+        self.zeros: frozenset[int] = frozenset()  # operands of divisions to hide: `backends.zeros`
+        self.never = 0  # a condition that never holds, which no driver knows; 0: not needed
 
     def fail(self, message: str) -> CompileError:
         """The error for what cannot be emitted, at the op in hand."""
@@ -92,16 +92,16 @@ class Emitter:
             self.module.decorations += (3 << 16 | S.DECORATE, result, Deco.NO_CONTRACTION)
         return result
 
-    def numerator(self, value: Value) -> int:
-        """A float operand that no driver knows to be 0."""
+    def no_zero(self, value: Value) -> int:
+        """A float operand of a division, which no driver knows to be 0."""
         result = self.values[value.id]
         if value.id not in self.zeros:
             return result
         dtype, lanes = element_of(value.type), lanes_of(value.type)
         bits = 32 if dtype.name == "bf16" else dtype.bits
         never = self.splat(self.never, self.module.bool_, lanes)
-        one = self.float_const(1.0, bits, lanes)
-        return self.ins(S.SELECT, self.floats(bits, lanes), never, one, result)
+        other = self.float_const(1.0, bits, lanes)
+        return self.ins(S.SELECT, self.floats(bits, lanes), never, other, result)
 
     def plain(self, op: Op, opcode: int, type_: int, *words: int, exact: bool = False) -> int:
         """An op that is one instruction: `words`, then the operands of the op in their order.
@@ -214,10 +214,27 @@ class Emitter:
         return value
 
     def negative(self, value: int, dtype: DType, lanes: int = 1) -> int:
-        """Whether a signed integer is below 0."""
-        zero = self.int_const(0, dtype.bits, lanes)
+        """Whether a signed integer is below 0; of 64 bits, whether its upper word is (see
+        `orderable`)."""
+        bits = min(dtype.bits, 32)
+        if dtype.bits == 64:
+            upper = self.ins(
+                S.SHIFT_RIGHT_LOGICAL, self.ints(64, lanes), value, self.int_const(32, 64, lanes)
+            )
+            value = self.ins(S.U_CONVERT, self.ints(32, lanes), upper)
+        zero = self.int_const(0, bits, lanes)
         operands = (self.ordered(v, dtype, lanes) for v in (value, zero))
         return self.ins(S.S_LESS_THAN, self.bools(lanes), *operands)
+
+    def orderable(self, value: int, lanes: int = 1) -> int:
+        """A signed integer of 64 bits with its top bit flipped, so that unsigned orderings hold.
+
+        Widened integers are compared so: Mesa's compiler (22.3) takes an ordering of an i32 as an
+        i64 with a constant for known, whatever it is, and finds constants that nobody sees before
+        it.
+        """
+        top = self.int_const(1 << 63, 64, lanes)
+        return self.ins(S.BITWISE_XOR, self.ints(64, lanes), value, top)
 
     def signed_glsl(self, function: int, bits: int, lanes: int, *operands: int) -> int:
         """An instruction of GLSL.std.450 on signed integers."""

@@ -107,9 +107,11 @@ def divide(w: Writer, op: Op) -> None:
     """a / b within 2.5 ulp for every divisor."""
     t, (a, b) = op.results[0].type, w.operands(op)
     w.type(t)
+    known = w.bits.get(op.operands[1].id)
     if op.operands[0].id in w.zeros:
         a = w.hidden(a, t)
-    known = w.bits.get(op.operands[1].id)
+    if op.operands[1].id in w.zeros and known is None:
+        b = w.hidden(b, t)
     small = known is not None and abs(bits_float(known, element_of(t))) <= _LARGE
     if element_of(t) == f16:
         wide = as_type(t, "f32")
@@ -130,6 +132,10 @@ def integer_divide(w: Writer, op: Op) -> None:
     if w.values[op.operands[1].id].constant and not known:
         b = w.runtime(b)  # WGSL divides by 0, but not by a constant of which a lane is 0
     if element_of(t).is_signed:
+        if w.sees_lanes and known is None:
+            # llvmpipe knows the lanes, and gives 0 for a quotient by -1 of those that it knows.
+            w.guards = True
+            b = f"({b} ^ {as_type(t, 'i32')}(nothing))"
         name = w.helper("floor_div" if op.name == "floordiv" else "floor_mod", t)
         w.define(op, f"{name}({a}, {b})", atom=True)
     else:

@@ -63,6 +63,7 @@ def emit_lowered(
     """Write a legalized kernel."""
     usage = scan(kernel)
     w = Writer(kernel, target, native)
+    w.sees_lanes = usage.lanes
     body = _Body(w, usage)
     Flow(w, body.lower).region(kernel.body)
     text = w.module(ENTRY, body.ids.size, body.ids.builtins(), body.ids.depth())

@@ -77,6 +77,9 @@ class Writer:
         self._indent = 1
         self.guarded, self.zeros = guards.guarded(kernel), zeros(kernel)
         self.guards = False  # whether there are any
+        self.sees_lanes = (
+            False  # whether the kernel may see the place of an invocation in its subgroup
+        )
         self._uses = _uses(kernel)
         self._next = 0
 
