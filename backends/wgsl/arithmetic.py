@@ -89,7 +89,11 @@ def sign(w: Writer, op: Op) -> None:
         return
     nothing, one = zero(t), w.splat(1, t)
     some = f"select({nothing}, {one}, {x} != {nothing})"
-    if element_of(t).is_signed:
+    if element_of(t).is_signed and element_of(t).bits == 64:
+        # Not by an ordering: see `compare`.
+        places = "63u" if lanes_of(t) == 1 else f"{as_type(t, 'u32')}(63u)"
+        some = f"(({x} >> {places}) | {some})"
+    elif element_of(t).is_signed:
         some = f"select({some}, {w.splat(-1, t)}, {x} < {nothing})"
     w.define(op, some, atom=True)
 
