@@ -24,6 +24,7 @@ from ..ir.lang import (
     load_vector,
     local_id,
     registers,
+    static_assert,
     static_range,
     store_vector,
     vec,
@@ -97,7 +98,7 @@ def fill_tile(tile, source, row0, col0, rows, cols, HEIGHT, WIDTH, STAGE, TX, TY
 
 
 @device
-def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN, TK):
+def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN, TK, DEEP):
     """Tiles of b, and of a where STAGE_A, go through workgroup memory in steps of TK along k."""
     tile_b = workgroup_array(STAGE, (TK, TX * TN))
     lx = local_id(0)
@@ -126,17 +127,19 @@ def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN
         depth = min(TK, k - k0)
         if not STAGE_A:
             depth = depth if first < m else 0  # subgroups below the last row rest
-        for kk in range(depth):
-            right = registers(f32, TN, 0)
-            for j in static_range(TN):
-                right[j] = convert(tile_b[kk, lx + j * TX], f32)
-            for i in static_range(TM):
-                if STAGE_A:
-                    up = convert(tile_a[ly * TM + i, kk], f32)
-                else:
-                    up = convert(a[starts[i] + k0 + kk], f32)
+        # Tiles are zero below their depth.
+        for kk in range(0, depth, DEEP):
+            for d in static_range(DEEP):
+                right = registers(f32, TN, 0)
                 for j in static_range(TN):
-                    acc[i, j] = fma(up, right[j], acc[i, j])
+                    right[j] = convert(tile_b[kk + d, lx + j * TX], f32)
+                for i in static_range(TM):
+                    if STAGE_A:
+                        up = convert(tile_a[ly * TM + i, kk + d], f32)
+                    else:
+                        up = convert(a[starts[i] + k0 + kk], f32)
+                    for j in static_range(TN):
+                        acc[i, j] = fma(up, right[j], acc[i, j])
         if k0 + TK >= k:
             for i in static_range(TM):
                 if first + i < m:
@@ -214,6 +217,7 @@ def matmul(
     TM: int = 4,
     TN: int = 4,
     TK: int = 32,
+    DEEP: int = 1,
     SUBGROUP: int = 1,
 ):
     """c = EPILOGUE(a @ b); a is m x k, b is k x n, c is m x n, all row-major.
@@ -223,10 +227,13 @@ def matmul(
     of type STAGE in workgroup memory, TK deep; else straight from the buffers, which is better
     where barriers are dear (software Vulkan). STAGE_A: the tiles of a, too; without it a row of a
     is read in place, which is better where all lanes of a subgroup share it (a CPU). DOWN: the
-    workgroups are numbered down the columns of c, so that neighbours share a panel of b.
+    workgroups are numbered down the columns of c, so that neighbours share a panel of b. DEEP: with
+    STAGE_A, products that each turn of the inner loop adds, where compilers unroll no loops.
     """
+    static_assert(DEEP == 1 or (STAGE_A and TK % DEEP == 0), "DEEP divides TK, with STAGE_A")
     if STAGED:
-        staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN, TK)
+        staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN, TK,
+               DEEP)  # fmt: skip
     else:
         direct(a, b, c, m, n, k, OUT, EPILOGUE, DOWN, TX, TY, TM, TN)
 

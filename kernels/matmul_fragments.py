@@ -21,13 +21,11 @@ from ..ir.lang import (
     f16,
     f32,
     fragment,
-    fragment_load,
     fragment_store,
     group_id,
     i32,
     kernel,
     local_id,
-    mma,
     registers,
     static_assert,
     static_range,
@@ -43,7 +41,9 @@ from .family import (
     dtype,
     u,
 )
+from .fragment_products import multiply
 from .matmul import expected_product, identity, product_args, relu
+from .matmul_compact import multiply_compact, store_compact
 
 __all__ = ["FAMILIES", "identity", "matmul_fragments", "relu"]
 
@@ -83,58 +83,6 @@ def fill_tile(tile, stage, source, row0, col0, rows, cols, HEIGHT, WIDTH, THREAD
                 there = row0 + row < rows and col0 + col < cols
                 value = source[(row0 + row) * cols + col0 + col if there else 0]
                 tile[stage, row, col] = value if there else tile.dtype(0)
-
-
-@device
-def load_left(tile, stage, row, k, T):
-    """16 rows of a."""
-    return fragment_load(fragment(T, "a"), tile, (stage, row, k))
-
-
-@device
-def load_right(tile, stage, k, col, T, B_COLUMNS):
-    """16 columns of b."""
-    if B_COLUMNS:
-        return fragment_load(fragment(T, "b"), tile, (stage, col, k), layout="column")
-    return fragment_load(fragment(T, "b"), tile, (stage, k, col))
-
-
-@device
-def multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS):
-    """acc += the rows from `row` on of tile_a[stage] times the columns from `col` on of tile_b."""
-    if T.bytes == 1:
-        multiply_apart(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS)
-    else:
-        for kk in static_range(BK // 16):
-            left = registers(fragment(T, "a"), TM, 0)
-            right = registers(fragment(T, "b"), TN, 0)
-            for i in static_range(TM):
-                left[i] = load_left(tile_a, stage, row + 16 * i, 16 * kk, T)
-            for j in static_range(TN):
-                right[j] = load_right(tile_b, stage, 16 * kk, col + 16 * j, T, B_COLUMNS)
-            for i in static_range(TM):
-                for j in static_range(TN):
-                    acc[i, j] = mma(left[i], right[j], acc[i, j])
-
-
-@device
-def multiply_apart(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS):
-    """The same where products may be added in few bits: each step sums for itself, and its sum is
-    added in f32."""
-    STEPS = BK // 32
-    left = registers(fragment(T, "a"), (STEPS, TM), 0)
-    right = registers(fragment(T, "b"), (STEPS, TN), 0)
-    for kk in static_range(STEPS):
-        for i in static_range(TM):
-            left[kk, i] = load_left(tile_a, stage, row + 16 * i, 32 * kk, T)
-        for j in static_range(TN):
-            right[kk, j] = load_right(tile_b, stage, 32 * kk, col + 16 * j, T, B_COLUMNS)
-    for i in static_range(TM):
-        for j in static_range(TN):
-            part = fragment(f32, "acc")(0.0)
-            for kk in static_range(STEPS):
-                part = mma(left[kk, i], right[kk, j], part)
-            acc[i, j] = acc[i, j] + part
 
 
 @device
@@ -207,37 +155,6 @@ def pipelined(
 
 
 @device
-def interleaved(
-    a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
-    BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, copied,
-):  # fmt: skip
-    """The same in less code: the first copies are made in turns that multiply nothing yet, and
-    unless `copied`, tiles are filled at each step. One barrier a step is enough there too: who
-    fills a tile has passed the barrier of the step before, which all reach after the products of
-    that tile."""
-    inside = top + BM <= m and left + BN <= n and k % BK == 0
-    stage = 0
-    for turn in range(steps + STAGES - 1):
-        if copied:
-            copy_wait(STAGES - 2)
-            barrier()
-            k0 = turn * BK
-            if k0 < k:
-                copy_next(inside, a, b, tile_a, tile_b, stage, k0, m, n, k, top, left,
-                          BM, BN, BK, THREADS, RUN, B_COLUMNS)  # fmt: skip
-            copy_commit()
-        stage = stage + 1 if stage < STAGES - 1 else 0
-        step = turn - (STAGES - 1)
-        if step >= 0:
-            if not copied:
-                fill_step(a, b, tile_a, tile_b, stage, step * BK, m, n, k, top, left,
-                          BM, BN, BK, THREADS, 4, B_COLUMNS)  # fmt: skip
-                barrier()
-            multiply(tile_a, tile_b, stage, acc, T, row, col, BK, TM, TN, B_COLUMNS)
-    copy_wait()
-
-
-@device
 def store_whole(c, acc, n, top, left, row, col, OUT, EPILOGUE, TM, TN):
     """The results of a subgroup, as fragments."""
     for i in static_range(TM):
@@ -248,23 +165,19 @@ def store_whole(c, acc, n, top, left, row, col, OUT, EPILOGUE, TM, TN):
 
 @device
 def store_within(
-    c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, HIGH, WIDE, THREADS, SUBGROUP
+    c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, THREADS, SUBGROUP
 ):  # fmt: skip
-    """Those of them that lie in c, element by element, HIGH x WIDE fragments at a time."""
-    WIDTH = 16 * WIDE
-    part = workgroup_array(f32, (THREADS // SUBGROUP, 16 * HIGH, WIDTH + 4))
-    for i in static_range(TM // HIGH):
-        for j in static_range(TN // WIDE):
-            for y in static_range(HIGH):
-                for x in static_range(WIDE):
-                    place = (subgroup_id(), 16 * y, 16 * x)
-                    fragment_store(part, place, acc[i * HIGH + y, j * WIDE + x])
+    """Those of them that lie in c, element by element, a fragment at a time."""
+    part = workgroup_array(f32, (THREADS // SUBGROUP, 16, 20))
+    for i in static_range(TM):
+        for j in static_range(TN):
+            fragment_store(part, (subgroup_id(), 0, 0), acc[i, j])
             barrier()
-            for at in range(subgroup_lane(), 16 * HIGH * WIDTH, SUBGROUP):
-                r = top + row + 16 * HIGH * i + at // WIDTH
-                q = left + col + WIDTH * j + at % WIDTH
+            for at in range(subgroup_lane(), 256, SUBGROUP):
+                r = top + row + 16 * i + at // 16
+                q = left + col + 16 * j + at % 16
                 if r < m and q < n:
-                    value = part[subgroup_id(), at // WIDTH, at % WIDTH]
+                    value = part[subgroup_id(), at // 16, at % 16]
                     c[r * n + q] = convert(EPILOGUE(value), OUT)
             barrier()
 
@@ -308,6 +221,7 @@ def matmul_fragments(
     B_COLUMNS: bool = False,
     COOPERATIVE: bool = False,
     COMPACT: bool = False,
+    WIDEN: bool = False,
     SUBGROUP: int = 32,
 ):
     """c = EPILOGUE(a @ b); a is m x k, b is k x n (with B_COLUMNS n x k, as weights often are), c
@@ -317,23 +231,27 @@ def matmul_fragments(
     tiles are copied STAGES - 1 steps ahead. Rows of operands whose length is no multiple of 16
     bytes are copied element by element instead. SWIZZLE: tiles are swizzled, for which BK is 64 or
     more; else their rows are padded. COOPERATIVE: as cooperative matrices where SPIR-V has them.
-    COMPACT: less code, where compilers are slow with what is long: both ways to copy share a loop,
-    and parts of results go through workgroup memory at once.
+    COMPACT: less code, for compilers that are slow with what is long (`matmul_compact`); tiles have
+    the columns of b as rows. WIDEN: there, 8-bit floats become f16 on their way to workgroup
+    memory, once for all subgroups, where matrix instructions take none.
     """
     static_assert(STAGES >= 2, "STAGES is 2 or more")
-    static_assert(BK % (32 // T.bytes) == 0, "BK is a multiple of 16, of 32 for 8-bit floats")
+    static_assert((COMPACT and T.bytes == 1) or not WIDEN, "WIDEN is for 8-bit floats and COMPACT")
+    HELD = f16 if WIDEN else T
+    static_assert(BK % (32 // HELD.bytes) == 0, "BK is a multiple of 16, of 32 for 8-bit floats")
     static_assert(WM % 16 == 0 and WN % 16 == 0, "tiles are multiples of 16")
     static_assert(BM % WM == 0 and BN % WN == 0, "BM, BN are multiples of WM, WN")
     static_assert(not (SWIZZLE and B_COLUMNS), "columns of b are not loaded from swizzled tiles")
-    RUN = 16 // T.bytes  # elements of 16 bytes
+    RUN = 8 if COMPACT else 16 // T.bytes  # elements of 16 bytes, where a vector has so many
     THREADS = BM // WM * (BN // WN) * SUBGROUP
     TM = WM // 16
     TN = WN // 16
     # The rows of a fragment lie in different banks: rows are swizzled, or padded by 16 bytes.
-    PAD = 0 if SWIZZLE else RUN
-    tile_a = workgroup_array(T, (STAGES, BM, BK + PAD), SWIZZLE)
-    shape_b = (STAGES, BN, BK + PAD) if B_COLUMNS else (STAGES, BK, BN + PAD)
-    tile_b = workgroup_array(T, shape_b, SWIZZLE)
+    PAD = 0 if SWIZZLE else 16 // HELD.bytes
+    tile_a = workgroup_array(HELD, (STAGES, BM, BK + PAD), SWIZZLE)
+    TURNED = B_COLUMNS or COMPACT
+    shape_b = (STAGES, BN, BK + PAD) if TURNED else (STAGES, BK, BN + PAD)
+    tile_b = workgroup_array(HELD, shape_b, SWIZZLE)
     top, left = place_of_group(m, n, BM, BN, BAND)
     row = subgroup_id() // (BN // WN) * WM
     col = subgroup_id() % (BN // WN) * WN
@@ -341,8 +259,8 @@ def matmul_fragments(
     steps = ceil_div(k, BK)
     runs = k % RUN == 0 and (B_COLUMNS or n % RUN == 0)
     if COMPACT:
-        interleaved(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
-                    BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS, runs)  # fmt: skip
+        multiply_compact(a, b, tile_a, tile_b, acc, HELD, steps, m, n, k, top, left, row, col,
+                         BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS)  # fmt: skip
     elif runs:
         pipelined(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
                   BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS)  # fmt: skip
@@ -354,14 +272,15 @@ def matmul_fragments(
             multiply(tile_a, tile_b, 0, acc, T, row, col, BK, TM, TN, B_COLUMNS)
             barrier()
     barrier()
-    whole = top + BM <= m and left + BN <= n and n % (16 // OUT.bytes) == 0
-    if whole and (EPILOGUE is identity or not COOPERATIVE):
-        store_whole(c, acc, n, top, left, row, col, OUT, EPILOGUE, TM, TN)
+    if COMPACT:
+        store_compact(c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, THREADS, SUBGROUP)
     else:
-        HIGH = TM if COMPACT else 1
-        WIDE = TN if COMPACT else 1
-        store_within(c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN, HIGH, WIDE,
-                     THREADS, SUBGROUP)  # fmt: skip
+        whole = top + BM <= m and left + BN <= n and n % (16 // OUT.bytes) == 0
+        if whole and (EPILOGUE is identity or not COOPERATIVE):
+            store_whole(c, acc, n, top, left, row, col, OUT, EPILOGUE, TM, TN)
+        else:
+            store_within(c, acc, m, n, top, left, row, col, OUT, EPILOGUE, TM, TN,
+                         THREADS, SUBGROUP)  # fmt: skip
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

@@ -14,6 +14,7 @@ from ...ir import passes
 from ...ir.core import Kernel
 from ...ir.extensions import used
 from ...ir.passes.copies import PlainCopies
+from ...ir.passes.float8 import Float8
 from ...ir.passes.support import Support
 from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options
@@ -93,6 +94,7 @@ def prepare(kernel: Kernel, options: Options, arch: Arch) -> Kernel:
         renumber=False,
         fragments=fragments.lowering(kernel, arch),
         copies=PlainCopies(joined=True),
+        float8=Float8(pairs=True),
     )
     return passes.run(kernel, (*steps, *fragments.pairing(arch)))
 

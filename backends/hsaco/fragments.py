@@ -6,9 +6,9 @@ from ...ir.core import Kernel, Op, Value
 from ...ir.dtypes import element_of, lanes_of
 from ...ir.passes import Pass
 from ...ir.passes.amd_products import PRODUCTS, multiplies
-from ...ir.passes.fragments import Fragments
 from ...ir.passes.fragments_amd import AmdFragments
 from ...ir.passes.fragments_pairs import PairProducts
+from ...ir.passes.fragments_turning import TurningFragments
 from .arch import Arch
 from .lowering import Lowering
 from .vectors import gather, spread
@@ -22,10 +22,10 @@ def lowering(kernel: Kernel, arch: Arch) -> Pass:
     has them for all its products, else by plain code."""
     products = PRODUCTS.get(arch.processor.matrix)
     if products is None:
-        return Fragments()
+        return TurningFragments()
     if "approximate" in kernel.fast:
         products = products.flushed()
-    return AmdFragments(products) if multiplies(kernel, products) else Fragments()
+    return AmdFragments(products) if multiplies(kernel, products) else TurningFragments()
 
 
 def pairing(arch: Arch) -> tuple[Pass, ...]:

@@ -30,7 +30,10 @@ def declare_arrays(x: Lowering, block: Block) -> str:
         kind = f"[{memory.count} x {memory_type(memory.element)}]"
         place = f"{name}{n}"
         if block.shared:
-            place = x.f.value(f"getelementptr i8, {SHARED} {name}, i32 {array.at}")
+            if array.at:
+                place = f"getelementptr inbounds (i8, {SHARED} {name}, i32 {array.at})"
+            else:
+                place = name
         else:
             lines.append(_declared(place, kind, array.align))
         x.memory[array.op.result.id] = Memory(memory, place, SHARED)

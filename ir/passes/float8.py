@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ..core import Kernel, Op, Value
 from ..dtypes import (
+    DType,
     MemType,
     Type,
     VectorType,
@@ -26,6 +27,7 @@ from ..dtypes import (
 )
 from ..float8 import FORMATS, Format, to_float
 from .effects import value_types
+from .float8_pairs import apart
 from .retype import Retyper
 from .rounding import Wide
 
@@ -35,22 +37,25 @@ _INFINITY, _NAN = 0x7F800000, 0x7FC00000
 
 @dataclass(frozen=True)
 class Float8:
-    """Hold 8-bit floats as u8. native: convert by the instructions of NVIDIA's sm_89."""
+    """Hold 8-bit floats as u8. native: convert by the instructions of NVIDIA's sm_89. pairs: make
+    vectors of f16 by arithmetic on pairs of them, which the target has."""
 
     native: bool = False
+    pairs: bool = False
     name: str = "float8"
 
     def __call__(self, kernel: Kernel) -> Kernel:
         if all(element_of(t).computes for t in value_types(kernel)):
             return kernel
         params = [p if p.dtype.computes else replace(p, dtype=u8) for p in kernel.params]
-        lowering = _NvLowering(kernel) if self.native else _Lowering(kernel)
+        lowering = _NvLowering(kernel) if self.native else _Lowering(kernel, self.pairs)
         return replace(lowering.run(), params=tuple(params))
 
 
 class _Lowering(Retyper):
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, by_pairs: bool = False) -> None:
         super().__init__(kernel)
+        self.by_pairs = by_pairs
         self.wide = Wide(self.b, half_type=True)
 
     def types(self, t: Type) -> tuple[Type, ...] | None:
@@ -75,7 +80,9 @@ class _Lowering(Retyper):
     def convert(self, op: Op) -> None:
         source, target = (element_of(v.type) for v in (op.operands[0], op.result))
         value = self.value(op.operands[0])
-        if not source.computes:
+        if not source.computes and self.by_pairs and target == f16 and lanes_of(value.type) != 2:
+            value = self.paired(value, source)
+        elif not source.computes:
             value = self.widened(value, FORMATS[source.name])
             if target not in (f16, f32) and target.computes:
                 value = self.wide.cast(value, f32)
@@ -101,6 +108,19 @@ class _Lowering(Retyper):
         magnitude = w.select(small, tiny, w.select(special, other, normal))
         sign = w.e("shl", w.e("and", word, w.k(0x80, word)), w.k(24, word))
         return w.bits(w.e("or", magnitude, sign), f32)
+
+    def paired(self, value: Value, t: DType) -> Value:
+        """The f16 with the values of patterns in u8."""
+        count = lanes_of(value.type)
+        if count == 1:
+            even, _ = apart(self.b, self.wide.cast(value, u32), t)
+            pair = self.b.emit("bitcast", even, type=VectorType(f16, 2))
+            return self.b.emit("extract", pair, lane=0)
+        kind = VectorType(u32, count // 4) if count > 4 else u32
+        found = apart(self.b, self.b.emit("bitcast", value, type=kind), t)
+        even, odd = (self.b.emit("bitcast", w, type=VectorType(f16, count // 2)) for w in found)
+        lanes = tuple([n // 2 + n % 2 * (count // 2) for n in range(count)])
+        return self.b.emit("shuffle", even, odd, lanes=lanes)
 
     def single(self, value: Value) -> Value:
         """Any number as the f32 that rounds as it does."""

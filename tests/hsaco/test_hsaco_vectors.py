@@ -55,6 +55,25 @@ def test_a_vector_that_is_copied_is_not_taken_apart() -> None:
     assert "insertelement" not in text
 
 
+@pytest.mark.parametrize("t", ["u8", "f16", "f32"])
+def test_a_choice_of_vectors_is_one_of_words(t: str) -> None:
+    body = f"""
+    %2 = local_linear_id : i32
+    %3 = load %0, %2 {{lanes=8}} : {t}x8
+    %4 = const 1 : {t}
+    %5 = splat %4 : {t}x8
+    %6 = const 9 : i32
+    %7 = lt %2, %6 : bool
+    %8 = select %7, %3, %5 : {t}x8
+    store %1, %2, %8
+    return"""
+    text = text_of(kernel(TWO.format(t=t), body))
+    words = {"u8": 2, "f16": 4, "f32": 8}[t]
+    assert len(re.findall(rf" = select i1 %\d+, <{words} x i32>", text)) == 1
+    assert "extractelement" not in text
+    assert "insertelement" not in text
+
+
 def test_a_vector_of_constants_is_a_constant() -> None:
     body = """
     %1 = local_linear_id : i32

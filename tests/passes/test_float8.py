@@ -17,6 +17,7 @@ from gristmill.ir.dtypes import (
     MemType,
     Space,
     element_of,
+    f16,
     i32,
     u8,
     u32,
@@ -134,6 +135,14 @@ def test_lowered_conversions_keep_their_value(name: str, other: str, lanes: int,
             after = same(kernel, [Float8(native)], [x, out], (len(x) // lanes, 1, 1))
             assert all(element_of(t).computes for t in value_types(after))
             assert native == any(n.endswith("pack_f8") for n in op_names(after))
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", NAMES)
+def test_pairs_of_halves_have_the_values_of_patterns(name: str, lanes: int) -> None:
+    kernel = conversion(DTYPES[name], f16, lanes)
+    out = np.zeros(256, np.float16)
+    same(kernel, [Float8(pairs=True)], [EVERY.copy(), out], (256 // lanes, 1, 1))
 
 
 @pytest.mark.parametrize("name", NAMES)

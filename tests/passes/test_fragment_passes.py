@@ -17,10 +17,12 @@ from gristmill.ir.passes.effects import op_names, value_types
 from gristmill.ir.passes.fragments import Fragments
 from gristmill.ir.passes.fragments_hidden import HiddenFragments
 from gristmill.ir.passes.fragments_nv import ADA, TURING, NvFragments, multiplies
+from gristmill.ir.passes.fragments_turning import TurningFragments
 from gristmill.ir.verify import verify
 from pass_check import check_valid
 
 LOWERINGS = [(Fragments(), size) for size in (4, 8, 16, 32, 64)]
+LOWERINGS += [(TurningFragments(), size) for size in (4, 8, 16, 32, 64)]
 LOWERINGS += [(NvFragments(), 32), (NvFragments(ldmatrix=False), 32)]
 LOWERINGS += [(NvFragments(TURING, name="turing"), 32), (NvFragments(ADA, name="ada"), 32)]
 
