@@ -18,18 +18,14 @@ if TYPE_CHECKING:
     from .refusal import Refusal
 
 
-_SHOWN = 300  # characters of what was got, in a message
-
-
 class GristmillError(Exception):
-    """Base of all runtime errors; the parts of the message are attributes."""
+    """Base of all runtime errors; the parts of the message are attributes, which hold all of it
+    where the message is cut."""
 
     def __init__(
         self, what: str, *, where: str = "", expected: str = "", got: str = "", do: str = ""
     ) -> None:
         self.what, self.where, self.expected, self.got, self.do = what, where, expected, got, do
-        if len(got) > _SHOWN:
-            got = f"{got[:_SHOWN]}..."
         super().__init__(message(what, where, expected, got, do))
 
 

@@ -20,6 +20,7 @@ _CORE = (
     "backends/stages.py",
     "backends/steps.py",
     "store/manifest.py",
+    "store/message.py",
 )
 _LOWERED = (*_CORE, "ir/passes/**/*.py", "ir/maths/**/*.py")
 _SIMT = (*_LOWERED, "backends/llvm/**/*.py", "backends/simt/**/*.py")

@@ -11,6 +11,8 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from .message import LONG_PATH, short
+
 SCHEMA = 1
 KINDS = ("buffer", "slot", "scalar")
 ACCESSES = ("read", "write", "readwrite")
@@ -76,12 +78,13 @@ class Manifest:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ManifestError(f"{where}: not JSON ({error})") from error
+            raise ManifestError(f"{short(where, LONG_PATH)}: not JSON ({error})") from error
         return Manifest.from_dict(data, where)
 
     @staticmethod
     def from_dict(data: Any, where: str = "manifest") -> Manifest:
         """A manifest from decoded JSON; strict as `from_json`."""
+        where = short(where, LONG_PATH)  # an index may name a file by any number of characters
         if not isinstance(data, dict):
             raise ManifestError(f"{where}: expected an object, got {type(data).__name__}")
         if data.get("schema") != SCHEMA:
@@ -103,7 +106,7 @@ class Manifest:
             data["grid"] = _expression("grid", _typed(data, "grid", list, where), where)
         for name in ("kernel", "specialization", "target", "entry", "index", "key", "sha256"):
             if not _typed(data, name, str, where).isprintable():
-                raise _odd(where, name, "a word", data[name])
+                raise _odd(where, name, "a symbol" if name == "entry" else "a word", data[name])
         for name in ("size", "shared_bytes", "scratch_bytes"):
             _typed(data, name, int, where)
         for name in ("constexprs", "facts"):

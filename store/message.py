@@ -5,17 +5,27 @@ from __future__ import annotations
 import re
 
 SHOWN = 300  # characters of what another side said: it may say anything
+LONG_PATH = 400  # characters of a path
 _LOGIN, _QUERY = re.compile(r"(?<=://)[^\s/@]*@"), re.compile(r"(://[^\s?]*\?)[^\s'\")]+")
 
 
 def message(what: str, where: str = "", expected: str = "", got: str = "", do: str = "") -> str:
-    """One line of the parts that are stated."""
-    text = f"{where}: {what}" if where else what
+    """One line of the parts that are stated, each as `short` has it: they may quote files that
+    anybody wrote."""
+    text = short(what, 900)
+    if where:
+        text = f"{short(where, LONG_PATH)}: {text}"
     if expected:
-        text += f"; expected {expected}"
+        text += f"; expected {short(expected)}"
     if got:
-        text += f", got {got}" if expected else f"; got {got}"
+        text += f", got {short(got)}" if expected else f"; got {short(got)}"
     return f"{text}; {do}" if do else text
+
+
+def short(text: str, most: int = SHOWN) -> str:
+    """A text without its middle where it is longer than `most`: paths differ at their ends."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 def plain(text: str, most: int = SHOWN) -> str:
