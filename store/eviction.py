@@ -21,7 +21,7 @@ from pathlib import Path
 from . import files, locks
 
 KINDS = ("ac", "cas")
-LEASES, USAGE = "leases", "usage"
+LEASES, CLAIMS, USAGE = "leases", "claims", "usage"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400  # seconds
 _NS = 1_000_000_000
 _KEPT = 0.9  # of the limit, after an eviction: the next one is some time away
@@ -90,7 +90,9 @@ def add_used(root: Path, added: int) -> int:
 
 def evict(root: Path, limit: int) -> tuple[int, int]:
     """Bring the store below its limit, as far as running builds allow; gives the bytes that are
-    left and the number of files removed."""
+    left and the number of files removed. Claims of builders that died go too."""
+    for claim in _entries(root / CLAIMS):
+        locks.dead(Path(claim.path))
     found = sorted(_scan(root), key=lambda file: file.used_ns)
     total, removed = sum(file.size for file in found), 0
     if total > limit:

@@ -151,7 +151,7 @@ class LocalStore:
         if not entries.is_digest(key):
             raise ValueError(f"not a key: {key!r}")
         try:
-            lock = locks.take(self.root / "claims" / key, patience)
+            lock = locks.take(self.root / eviction.CLAIMS / key, patience)
         except OSError:
             lock = None
         try:

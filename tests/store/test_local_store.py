@@ -10,11 +10,12 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from gristmill.store import files
+from gristmill.store import entries, files
 from gristmill.store.files import WriteError, write_atomic
 from gristmill.store.local import LocalStore, default_root
 from need import Need
@@ -162,6 +163,56 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
         write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_put_is_on_the_disk_before_its_name(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a machine that loses power keeps whole files; what can be fetched again need not."""
+    done: list[str] = []
+    for name in ("fsync", "replace"):
+        right = getattr(os, name)
+
+        def noted(*args: Any, name: str = name, right: Any = right) -> None:
+            done.append(name)
+            right(*args)
+
+        monkeypatch.setattr(os, name, noted)
+    store.put(KEY, OUTPUTS)
+    # The two outputs, the entry; the count of bytes, which is counted again where it is lost.
+    assert [n for n in done if n == "fsync"] == ["fsync"] * 3
+    assert all(done[at + 1] == "replace" for at, name in enumerate(done) if name == "fsync")
+    done.clear()
+    store.put(hashlib.sha256(b"other").hexdigest(), {"artifact": b"fetched"}, sync=False)
+    assert "fsync" not in done
+
+
+def test_outputs_are_there_before_their_entry(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads the entry finds them; whoever is killed in between leaves nothing wrong."""
+    seen: list[str] = []
+    right = os.replace
+
+    def noted(source: Any, target: Any) -> None:
+        right(source, target)
+        seen.append(Path(target).parent.parent.name)
+
+    monkeypatch.setattr(os, "replace", noted)
+    store.put(KEY, OUTPUTS)
+    assert [kind for kind in seen if kind in ("ac", "cas")] == ["cas", "cas", "ac"]
+
+
+def test_an_entry_that_lies_about_a_size_is_a_miss(store: LocalStore) -> None:
+    store.put(KEY, OUTPUTS)
+    listed = entries.contents_of(OUTPUTS)
+    digest = listed["artifact"].sha256
+    for size in (0, len(OUTPUTS["artifact"]) + 1, entries.LARGEST + 1, -1, True, 1.5):
+        body = entries.encode_body(KEY, {**listed, "artifact": entries.Content(digest, size)})
+        path = store.root / "ac" / KEY[:2] / KEY
+        path.write_bytes(entries.digest(body).encode() + b"\n" + body)
+        assert store.get(KEY) is None, size
+        store.put(KEY, OUTPUTS)
 
 
 def test_what_killed_writers_left_is_swept_and_nothing_else(store: LocalStore) -> None:

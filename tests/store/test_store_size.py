@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import multiprocessing
 import os
@@ -73,6 +74,44 @@ def test_it_stays_within_its_limit_while_much_more_is_written(tmp_path: Path) ->
         store.close()
         assert held(tmp_path) <= limit
     assert LocalStore(tmp_path).get(key_of(39))
+
+
+def test_a_build_that_wrote_too_much_leaves_the_store_within_its_limit(tmp_path: Path) -> None:
+    """While it runs, its own lease protects all that it wrote."""
+    store = LocalStore(tmp_path, limit=3 * SIZE)
+    for n in range(9):
+        store.put(key_of(n), outputs_of(n))
+    assert held(tmp_path) >= 9 * SIZE
+    store.close()
+    assert held(tmp_path) <= 3 * SIZE
+
+
+def test_what_others_write_meanwhile_is_counted(tmp_path: Path) -> None:
+    """Each sixteenth of the limit: what a process believes that there is may be long past."""
+    filled(tmp_path, 4)
+    build = LocalStore(tmp_path, limit=160 * SIZE)
+    build.put(key_of(300), outputs_of(300))
+    other = LocalStore(tmp_path, limit=0)
+    for n in range(4, 200):
+        other.put(key_of(n), outputs_of(n), sync=False)
+    other.close()
+    age(tmp_path, 7200)
+    for n in range(301, 312):
+        build.put(key_of(n), outputs_of(n))
+    assert held(tmp_path) <= 160 * SIZE
+    build.close()
+
+
+def test_claims_of_killed_builders_do_not_pile_up(tmp_path: Path) -> None:
+    filled(tmp_path, 1)
+    process = holder(tmp_path)
+    store = LocalStore(tmp_path, limit=1)
+    store.put(key_of(8), outputs_of(8))
+    assert [p.name for p in (tmp_path / "claims").iterdir()] == [key_of(5)]
+    os.kill(process.pid or 0, signal.SIGKILL)
+    process.join()
+    store.put(key_of(9), outputs_of(9))
+    assert list((tmp_path / "claims").iterdir()) == []
 
 
 def test_nothing_that_a_build_in_progress_used_is_evicted(tmp_path: Path) -> None:
@@ -178,6 +217,94 @@ def test_the_lock_of_a_killed_process_is_free_although_its_child_lives(tmp_path:
         lock.release()
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+def test_what_is_used_while_others_are_evicted_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path, 4)
+
+    def used_meanwhile(root: Path) -> int:
+        assert LocalStore(tmp_path).get(key_of(0)) == outputs_of(0)
+        return time.time_ns()
+
+    monkeypatch.setattr(eviction, "_protected", used_meanwhile)
+    eviction.evict(tmp_path, 1)
+    assert [n for n in range(4) if LocalStore(tmp_path).get(key_of(n))] == [0]
+
+
+def test_an_eviction_makes_room_for_some_time(tmp_path: Path) -> None:
+    filled(tmp_path, 20)
+    before = held(tmp_path)
+    total, removed = eviction.evict(tmp_path, before - 1)
+    assert total == held(tmp_path) <= 0.9 * before
+    assert removed >= 2
+    assert eviction.evict(tmp_path, before - 1) == (total, 0)
+
+
+def test_a_lease_protects_what_was_used_within_a_day(tmp_path: Path) -> None:
+    """One forgotten process must not keep a store from ever shrinking."""
+    filled(tmp_path, 2)
+    forgotten = LocalStore(tmp_path)
+    assert forgotten.get(key_of(0))
+    (lease,) = (tmp_path / eviction.LEASES).iterdir()
+    for path in (lease, *(p for k in eviction.KINDS for p in (tmp_path / k).glob("*/*"))):
+        os.utime(path, (time.time() - 2 * 86_400,) * 2)
+    fresh = LocalStore(tmp_path, limit=0)
+    fresh.put(key_of(5), outputs_of(5))
+    fresh.close()
+    eviction.evict(tmp_path, 1)
+    assert [n for n in range(6) if LocalStore(tmp_path).get(key_of(n))] == [5]
+    forgotten.close()
+
+
+def test_what_a_long_build_uses_is_dated_each_hour(tmp_path: Path) -> None:
+    """Its lease may be forgotten by others, as of another machine."""
+    store = LocalStore(tmp_path)
+    store.put(key_of(0), outputs_of(0))
+    lease = store._leased()
+    assert lease.since_ns
+    lease.since_ns -= 5 * 3600 * 10**9
+    age(tmp_path, 1800)
+    for seconds, dated_anew in ((0, False), (3600, True)):
+        age(tmp_path, seconds)
+        assert store.get(key_of(0))
+        dates = [p.stat().st_mtime for k in eviction.KINDS for p in (tmp_path / k).glob("*/*")]
+        assert [time.time() - date < 600 for date in dates] == [dated_anew] * len(dates)
+    store.close()
+
+
+def test_a_count_of_bytes_is_as_old_as_it_is(tmp_path: Path) -> None:
+    """Adding to it does not make it younger: after an hour the store is counted again."""
+    filled(tmp_path, 1)
+    usage = tmp_path / eviction.USAGE
+    old = time.time() - 3000
+    usage.write_text("7\n")
+    os.utime(usage, (old, old))
+    assert eviction.add_used(tmp_path, 5) == 12
+    assert abs(usage.stat().st_mtime - old) < 1
+    os.utime(usage, (old - 3600, old - 3600))
+    assert eviction.used_bytes(tmp_path) == held(tmp_path)
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by its last holder, between opening and locking: the next one makes a new file."""
+    path, right, calls = tmp_path / "lock", fcntl.flock, []
+
+    def removing(descriptor: int, operation: int) -> None:
+        if not calls:
+            path.unlink()
+        calls.append(1)
+        right(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removing)
+    lock = locks.take(path)
+    assert lock
+    assert path.exists()
+    assert locks.take(path) is None
+    lock.release()
 
 
 def test_a_store_that_cannot_lock_still_builds(
