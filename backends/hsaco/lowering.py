@@ -129,10 +129,8 @@ class Lowering(SimtLowering):
             yield
 
     def atomic_note(self, memory: Memory, kind: str, t: Ty) -> str:
-        """What the hardware adds without a loop: floats in memory that is the device's own. Before
-        gfx942 and gfx12 it takes denormals of f32 for zero there, which the language leaves open;
-        LDS keeps them."""
-        if not t.dtype.is_float or kind == "xchg":
-            return ""
-        note = _COARSE if memory.space == GLOBAL else ""
+        """What the hardware updates without a loop: memory that is the device's own. Of floats,
+        before gfx942 and gfx12, it takes denormals of f32 for zero there, which the language leaves
+        open; LDS keeps them."""
+        note = _COARSE if memory.space == GLOBAL and kind != "xchg" else ""
         return note + (", !amdgpu.ignore.denormal.mode !0" if kind == "fadd" else "")

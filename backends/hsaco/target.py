@@ -6,27 +6,28 @@ from ...ir.core import Kernel, Op, Value
 from ..llvm.types import Ty
 from ..ordering import ordering_barriers
 from ..simt.grid import emit_grid_barrier
-from . import addresses, fast, fragments, lanes, packed, settle, sync, words
+from . import addresses, fast, fragments, lanes, ones, packed, settle, sync, words
 from .arch import Arch
 from .joins import TracedFunction
 from .lowering import Lowering, Memory
+
+_OWN = frozenset(
+    (*fast.FUNCTIONS, *packed.OPS, *words.OPS, *fragments.EMIT, "rsqrt", "grid_barrier", "dot4")
+)
 
 
 class HsacoLowering(Lowering):
     """The emitter of one kernel for HSACO."""
 
-    own = (
-        fast.FUNCTIONS
-        | packed.OPS
-        | words.OPS
-        | fragments.EMIT.keys()
-        | {"rsqrt", "grid_barrier", "dot4"}
-    )
+    own = _OWN
 
     def __init__(self, kernel: Kernel, arch: Arch, f: TracedFunction) -> None:
         super().__init__(kernel, arch, f)
         self.ordering = ordering_barriers(kernel)
         self.settled = settle.leaving(kernel) if arch.processor.unified else frozenset[int]()
+        self.filled = ones.filled(kernel)
+        if self.filled:
+            self.own = _OWN | {"or", "add"}
         self.skipped = {} if self.optimised else addresses.sums(kernel)
 
     def barrier(self, op: Op | None = None) -> None:
@@ -58,6 +59,8 @@ class HsacoLowering(Lowering):
             return True
         if op.name == "dot4" and op.result.id in self.settled:
             settle.emit_settled(self, op)
+        elif op.name in ("or", "add") and op.result.id in self.filled:
+            ones.emit_filled(self, op, self.filled[op.result.id])
         elif fast.takes(self, op):
             fast.emit(self, op)
         elif packed.takes(op):
