@@ -27,11 +27,13 @@ COUNTERS = {
     11: ("vmcnt", "lgkmcnt", "vscnt"),
     12: ("loadcnt", "dscnt", "storecnt", "kmcnt"),
 }
-_MOVES = ("moves",)  # the key of what loads or stores; kinds of operations are strings
+# Keys of what loads or stores, and of what does so in LDS; kinds of operations are strings.
+_MOVES, _SHARES = ("moves",), ("shares",)
 SCALAR, MESSAGE, LDS, VECTOR, FLAT = "scalar", "message", "LDS", "vector", "flat"
 _FIELD = re.compile(r"(\w+cnt)\((\d+)\)")
 BARRIERS = ("s_barrier", "s_barrier_signal")
 _NEAR = 12  # instructions between a barrier and the invalidation that belongs to it
+_EXCHANGES = ("ds_bpermute", "ds_permute", "ds_swizzle")  # by the paths of LDS, not its memory
 _JOINT = {"s_wait_loadcnt_dscnt": "loadcnt", "s_wait_storecnt_dscnt": "storecnt"}
 _SCALAR = ("s_load_", "s_buffer_load_", "s_scratch_load_", "s_memtime", "s_memrealtime", "s_atomic")
 
@@ -122,7 +124,8 @@ class Waits:
             ledger = state[self.counters.index(counter)]
             ledger.clock += 1
             moves = () if is_cache(i) else (_MOVES,)
-            for key in (kind, *moves, *results):
+            shares = (_SHARES,) if kind == LDS and not i.mnemonic.startswith(_EXCHANGES) else ()
+            for key in (kind, *moves, *shares, *results):
                 ledger.note(key, i.address)
 
     def _check(self, i: Instruction, used: Uses, state: State) -> None:
@@ -154,7 +157,7 @@ class Waits:
         """What others are to see once they have passed a barrier is done before it is reached."""
         if i.mnemonic not in BARRIERS:
             return
-        ordered: dict[str, Hashable] = {"lgkmcnt": LDS, "dscnt": LDS}
+        ordered: dict[str, Hashable] = {"lgkmcnt": _SHARES, "dscnt": _SHARES}
         invalidates = self.generation > 9 and self._invalidates(i)
         if invalidates:
             ordered |= dict.fromkeys(("vmcnt", "vscnt", "loadcnt", "storecnt"), _MOVES)
@@ -181,6 +184,8 @@ class Waits:
         while left:
             follows = self.instructions.get(at)
             if follows is None or follows.mnemonic.startswith(("s_branch", "s_cbranch")):
+                break
+            if follows.mnemonic in BARRIERS:  # what stands behind belongs to that one
                 break
             if follows.mnemonic in ("buffer_gl0_inv", "global_inv"):
                 return True

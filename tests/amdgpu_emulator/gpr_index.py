@@ -23,6 +23,10 @@ Move = Callable[[Machine, Array], None]  # the array: int64[count], the index of
 # Scalar arithmetic: neither jumps, waits nor modes, and none of it uses M0 unnamed.
 _SCALAR = (
     "s_cmp_",
+    "s_bitcmp",
+    "s_bfe",
+    "s_not_b",
+    "s_mul",
     "s_add",
     "s_sub",
     "s_and_b",

@@ -154,9 +154,10 @@ def test_what_else_stands_between_indexed_moves_is_refused(text: str, why: str) 
 def test_scalars_between_indexed_moves_are_computed() -> None:
     text = (
         "s_mov_b32 s0, 2\ns_set_gpr_idx_on s0, gpr_idx(SRC0)\ns_add_u32 s1, s0, 5\n"
-        "v_mov_b32 v5, v1\ns_cmp_gt_u32 s1, 6\ns_cselect_b32 s2, 11, 12\ns_set_gpr_idx_off\n"
-        "v_add_u32 v6, s2, v5"
+        "v_mov_b32 v5, v1\ns_cmp_gt_u32 s1, 6\ns_cselect_b32 s2, 11, 12\n"
+        "s_bitcmp0_b32 s1, 3\ns_cselect_b32 s3, 20, 40\ns_set_gpr_idx_off\n"
+        "v_add_u32 v6, s2, v5\nv_add_u32 v6, s3, v6"
     )
     registers = {f"v{n}": np.full(64, 100 + n, np.uint32) for n in range(4)}
     got = execute("gfx90a", text, registers).read(6)[0]
-    np.testing.assert_array_equal(got, np.full(64, 103 + 11))
+    np.testing.assert_array_equal(got, np.full(64, 103 + 11 + 20))

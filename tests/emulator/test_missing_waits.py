@@ -157,6 +157,21 @@ def test_a_barrier_waits_for_what_was_done_in_lds(
     needed(processor, access, "WAIT", *barrier, wait=wait, match="the barrier is reached without")
 
 
+@pytest.mark.parametrize("exchange", ["ds_bpermute_b32 v1, v2, v3", "ds_swizzle_b32 v1, v2"])
+def test_an_exchange_between_lanes_is_none_of_a_barrier(exchange: str) -> None:
+    check("gfx1100", exchange, "s_barrier")
+    check("gfx1201", exchange, "s_barrier_signal -1", "s_barrier_wait -1")
+    with pytest.raises(MissingWait, match="v1 is read without"):
+        check("gfx1100", exchange, "s_barrier", USE)
+
+
+def test_an_invalidation_belongs_to_the_barrier_before_it() -> None:
+    last = ("s_waitcnt_vscnt null, 0x0", "s_barrier", "buffer_gl0_inv")
+    check("gfx1100", STORE12, "s_barrier", *last)  # the first one orders no buffers
+    with pytest.raises(MissingWait, match="reached without a wait for vscnt 0"):
+        check("gfx1100", STORE12, *last[1:])
+
+
 MFMA = "v_mfma_f32_16x16x16_f16 v[0:3], v[4:5], v[6:7], v[0:3]"
 OLD_MFMA = "v_mfma_f32_16x16x16f16 a[0:3], v[4:5], v[6:7], a[0:3]"
 
