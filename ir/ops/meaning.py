@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import float8
 from ..dtypes import DType
+from .log_gamma import log_gamma
 
 Array = np.ndarray
 
@@ -329,13 +330,4 @@ def _gamma(x: float) -> float:
         return math.inf
 
 
-def _lgamma(x: float) -> float:
-    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
-        return math.inf
-    try:
-        return math.lgamma(x)
-    except OverflowError:
-        return math.inf
-
-
-gamma, lgamma = _scalar(_gamma), _scalar(_lgamma)
+gamma, lgamma = _scalar(_gamma), _scalar(log_gamma)

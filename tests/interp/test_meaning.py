@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -228,6 +229,18 @@ def test_lgamma_and_gamma_at_their_poles() -> None:
     assert math.isnan(gamma[2])
     assert math.isnan(gamma[3])
     assert gamma[4:] == [math.inf, math.inf]
+
+
+def test_lgamma_of_f64_is_good_at_its_zeros_as_well(rng: np.random.Generator) -> None:
+    near = [1 + s * 2.0**-n for n in range(2, 53, 3) for s in (1, -0.5)]
+    spans = ((1e-9, 0.5), (0.5, 1.25), (1.25, 2.5), (2.5, 8), (8, 100))
+    values = [*near, *(2 * v for v in near), *(v for s in spans for v in rng.uniform(*s, 40))]
+    got = meaning.lgamma(np.array([*values, 1, 2]), out=f64).tolist()
+    assert got[-2:] == [0, 0]
+    with mpmath.workprec(200):
+        for x, found in zip(values, got, strict=False):
+            exact = mpmath.loggamma(mpmath.mpf(x))
+            assert abs(exact - found) <= 3 * math.ulp(float(exact)), x
 
 
 def test_bf16_takes_every_f32_to_the_nearest(rng: np.random.Generator) -> None:
