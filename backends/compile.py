@@ -54,6 +54,18 @@ class CompileLimitError(CompileError):
     """A kernel that asks for more than the compiler takes on: time, memory, size, nesting."""
 
 
+class CompilerCrashError(CompileError):
+    """A kernel over which the compiler broke, or was ended: no word on whether a target can run
+    it."""
+
+
+def tool_error(kernel: str, target: str, error: Exception) -> CompileError:
+    """The error of a kernel with which a tool failed: `error` is its own, `crashed` where the tool
+    broke."""
+    kind = CompilerCrashError if getattr(error, "crashed", False) else CompileError
+    return kind(kernel, target, str(error))
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a build may choose. checks: bounds-check every access (DESIGN: Faults). llvm: how LLVM

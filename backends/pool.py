@@ -26,7 +26,7 @@ import time
 import weakref
 from typing import IO, Any
 
-from .compile import CompileError, CompileLimitError
+from .compile import CompileError, CompileLimitError, CompilerCrashError
 from .limits import DEADLINE, MEMORY
 
 _LENGTH = struct.Struct("<Q")
@@ -76,8 +76,8 @@ class Pool:
         """`function` ("package.module:name") applied to `args` in a worker.
 
         subject: the kernel and the target that it is about, for its errors.
-        Raises what the function raises; CompileError where the worker ended or could not start,
-        CompileLimitError where the job took more than its time or memory.
+        Raises what the function raises; CompilerCrashError where the worker ended, CompileError
+        where it could not start, CompileLimitError where the job took more than its time or memory.
         """
         subject = subject or (function, "worker")
         with self._slots:
@@ -94,7 +94,7 @@ class Pool:
             except _DeadlineError as late:
                 raise CompileLimitError(*subject, f"{late}; {_LONGER}") from None
             except _WorkerEndedError as ended:
-                raise CompileError(*subject, str(ended)) from None
+                raise CompilerCrashError(*subject, str(ended)) from None
             finally:
                 self._give_back(worker, finished)
         if ok:

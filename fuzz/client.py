@@ -44,6 +44,8 @@ class Client:
         self.environment = {**os.environ, **(environment or {})}
         self.environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         self.process: subprocess.Popen[bytes] | None = None
+        # What its process leaves behind: for bundles it makes folders, and it may crash.
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.served = 0
         self.name, self.traits = "", Traits()
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
@@ -55,12 +57,13 @@ class Client:
         self.served = 0
         self._errors.seek(0)
         self._errors.truncate()
+        self._scratch = tempfile.TemporaryDirectory(prefix="gristmill-fuzz-")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "gristmill.fuzz.worker", self.spec],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=self.environment,
+            env={**self.environment, "TMPDIR": self._scratch.name},
         )
         try:
             found = self._receive(time.monotonic() + max(self.timeout, _START))
@@ -104,6 +107,10 @@ class Client:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if self._scratch is not None:
+            with contextlib.suppress(OSError):  # a process of its process may still write
+                self._scratch.cleanup()
+            self._scratch = None
 
     def close(self) -> None:
         self.end()

@@ -11,7 +11,7 @@ KINDS = {
     "refused": "the target cannot run the program, and said so by type",
     "mismatch": "an output or a fault differs",
     "invalid": "what was compiled is no valid artifact, or the driver does not take it",
-    "crash": "the target's process ended",
+    "crash": "the target's process, or what compiles for it, ended",
     "hang": "the target's process did not answer in time",
     "error": "compiling or running raised what is no refusal",
     "unsound": "the program itself is wrong: the oracle reports a mistake in it",

@@ -9,6 +9,7 @@ of a machine that is not there.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import itertools
 import re
@@ -22,19 +23,35 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import runtime
-from ..backends.compile import CompileError, Options, backend, compile_kernel
+from ..backends.compile import (
+    CompileError,
+    CompilerCrashError,
+    Options,
+    backend,
+    compile_kernel,
+)
 from ..ir.dtypes import DTYPES
 from ..ir.targets import Capabilities
 from ..ir.text import print_kernel
+from ..runtime.registry import DRIVERS
 from ..store.bundle import Entry, write_bundle
 from .judge import GRAPHICS, IEEE, Numerics
 from .program import Program
 
 ALL_TYPES = frozenset(DTYPES)
+_OWN = ("python", "scalar")  # targets that are no devices
 
 
 class RefusedError(Exception):
     """A target cannot run a program, and said so by type; the reason, without names and places."""
+
+
+class NoTargetError(ValueError):
+    """A name that is no target's."""
+
+
+class CrashError(Exception):
+    """What compiles for a target broke over a program."""
 
 
 class InvalidError(Exception):
@@ -83,7 +100,7 @@ class Runner(Protocol):
 
     def run(self, program: Program) -> tuple[list[Any], Faults]:
         """Arguments after the run, and the faults. `program.variant` chooses among several forms,
-        such as with bounds checks. RefusedError, InvalidError."""
+        such as with bounds checks. RefusedError, CrashError, InvalidError."""
         ...
 
     def close(self) -> None: ...
@@ -148,12 +165,12 @@ class DeviceRunner:
 
 
 def build(program: Program, target: str, options: Options, folder: Path) -> None:
-    """Compile for a target and write a bundle of it. RefusedError, InvalidError."""
+    """Compile for a target and write a bundle of it. RefusedError, CrashError, InvalidError."""
     text = print_kernel(program.kernel)
     try:
         blob, manifest = compile_kernel(text, target, options)
     except CompileError as error:
-        raise RefusedError(error.message) from error
+        raise refusal(error) from error
     name, _, arch = target.partition("-")
     module = backend(name)
     try:
@@ -165,6 +182,11 @@ def build(program: Program, target: str, options: Options, folder: Path) -> None
         raise InvalidError(error.message) from error
     (folder / "artifact").write_bytes(blob)
     write_bundle(folder, [Entry(manifest, "artifact", (None,) * len(manifest.sites))])
+
+
+def refusal(error: CompileError) -> RefusedError | CrashError:
+    """What an error of compiling is to the fuzzer."""
+    return (CrashError if isinstance(error, CompilerCrashError) else RefusedError)(error.message)
 
 
 def _reason(error: runtime.Refused) -> str:
@@ -209,7 +231,18 @@ def traits_of(has: Capabilities) -> Traits:
 
 
 def open_runner(spec: str, timeout: float = 600.0) -> Runner:
-    """The target of that name. Raises what opening a device raises, ImportError, AttributeError."""
+    """The target of that name. Raises what opening a device raises, NoTargetError, ImportError,
+    AttributeError."""
+    kind, _, name = spec.partition(":")
+    if kind == "null":
+        raise NoTargetError("the device null computes nothing that could be compared; name another")
+    if kind not in DRIVERS and spec not in _OWN and not (kind == "python" and "." in name):
+        near = difflib.get_close_matches(kind, (*_OWN, *DRIVERS), 1)
+        meant = f" (did you mean {near[0]!r}?)" if near and near[0] != kind else ""
+        names = ", ".join((*sorted(set(DRIVERS) - {"null"}), *_OWN))
+        raise NoTargetError(
+            f"no device {spec!r}{meant}; expected one of {names} or python:MODULE.FUNCTION"
+        )
     if spec == "scalar":
         from .scalar_runner import ScalarRunner
 
@@ -222,11 +255,21 @@ def open_runner(spec: str, timeout: float = 600.0) -> Runner:
         from .source_runner import SourceRunner
 
         return SourceRunner()
-    if spec.startswith("python:"):
-        module, _, name = spec.removeprefix("python:").rpartition(".")
-        made: Runner = getattr(importlib.import_module(module), name)()
+    if kind == "python":
+        module, _, function = name.rpartition(".")
+        made: Runner = getattr(importlib.import_module(module), function)()
         return made
     return DeviceRunner(spec, timeout)
 
 
-__all__ = ["Faults", "InvalidError", "RefusedError", "Runner", "Traits", "open_runner"]
+__all__ = [
+    "CrashError",
+    "Faults",
+    "InvalidError",
+    "NoTargetError",
+    "RefusedError",
+    "Runner",
+    "Traits",
+    "open_runner",
+    "refusal",
+]

@@ -22,7 +22,7 @@ from .outcome import Outcome, rule_of
 from .plan import program as planned
 from .program import Program, from_text
 from .source_runner import SourceRunner
-from .targets import Faults, InvalidError, RefusedError, Runner, open_runner
+from .targets import CrashError, Faults, InvalidError, RefusedError, Runner, open_runner
 
 
 def judged(runner: Runner, program: Program) -> Outcome:
@@ -38,6 +38,8 @@ def judged(runner: Runner, program: Program) -> Outcome:
         actual, faults = runner.run(program)
     except RefusedError as error:
         return Outcome("refused", "", str(error))
+    except CrashError as error:
+        return Outcome("crash", rule_of(error), str(error))
     except InvalidError as error:
         return Outcome("invalid", rule_of(error), str(error))
     wanted = Faults.of(report.faults)

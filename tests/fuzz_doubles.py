@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from gristmill.backends.compile import CompileError, CompilerCrashError
 from gristmill.fuzz.program import Program
-from gristmill.fuzz.targets import DeviceRunner, Faults, InvalidError, RefusedError, Traits
+from gristmill.fuzz.targets import DeviceRunner, Faults, InvalidError, RefusedError, Traits, refusal
 from gristmill.ir import interp
 
 
@@ -41,6 +43,23 @@ class leaving(crashing):  # noqa: N801
     def __init__(self) -> None:
         super().__init__()
         Path(os.environ["FUZZ_DOUBLE_OPENED"]).touch(exist_ok=False)
+
+
+class littering(crashing):  # noqa: N801
+    """It leaves a folder behind when it crashes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        Path(tempfile.mkdtemp(prefix="left-")).joinpath("file").touch()
+
+
+class losing(Double):  # noqa: N801
+    """Its compiler is lost over a program."""
+
+    def fail(self, program: Program) -> None:
+        if program.variant < 2:
+            kind = CompilerCrashError if program.variant else CompileError
+            raise refusal(kind("k", "somewhere", "signal 6" if program.variant else "no f64"))
 
 
 class hanging(Double):  # noqa: N801

@@ -14,7 +14,7 @@ from gristmill.backends.compile import CompileError, Options
 from gristmill.backends.wgsl.emit import emit
 from gristmill.fuzz.judge import GRAPHICS
 from gristmill.fuzz.program import Program
-from gristmill.fuzz.targets import ALL_TYPES, Faults, InvalidError, RefusedError, Traits
+from gristmill.fuzz.targets import ALL_TYPES, Faults, InvalidError, RefusedError, Traits, refusal
 
 HERE = Path(__file__).parent
 PTX_ARCHS = ("sm_80", "sm_75", "sm_90")
@@ -35,7 +35,7 @@ class PtxModel:
         try:
             model = Model(program.kernel, arch, checks)
         except CompileError as error:
-            raise RefusedError(error.message) from error
+            raise refusal(error) from error
         faults = model.run(arguments, program.grid, seed=program.variant)
         return arguments, Faults.of(faults)
 
@@ -57,7 +57,7 @@ class Aarch64:
         try:
             made = Artifact(program.kernel, "aarch64", program.variant % 4 == 3)
         except CompileError as error:
-            raise RefusedError(error.message) from error
+            raise refusal(error) from error
         return arguments, Faults.of(made.run(arguments, program.grid))
 
     def close(self) -> None:
@@ -80,9 +80,9 @@ class AmdEmulator:
         try:
             made = Emulated(program.kernel, self.arch, checks=program.variant % 4 == 3)
         except CompileError as error:
-            raise (InvalidError if "label" in error.message else RefusedError)(
-                error.message
-            ) from error
+            if "label" in error.message:
+                raise InvalidError(error.message) from error
+            raise refusal(error) from error
         rng = np.random.default_rng(program.variant)
         faults = made.run(arguments, program.grid, rng)
         return arguments, Faults.of(faults)
@@ -142,7 +142,7 @@ class Tint:
         try:
             made = emit(kernel, "webgpu", Options(checks=program.variant % 4 == 3))
         except CompileError as error:
-            raise RefusedError(error.message) from error
+            raise refusal(error) from error
         if lacks := self.driver.lacks(made):
             raise RefusedError(", ".join(sorted(lacks)))
         text = made.blob.decode()

@@ -18,7 +18,7 @@ from ...ir.core import Kernel, walk
 from ...ir.dtypes import MemType, Space
 from ...ir.passes.support import Support
 from ...ir.runs import longest_run
-from ..compile import CompileError, Emitted, Options
+from ..compile import CompileError, Emitted, Options, tool_error
 from ..link import LinkError, link
 from ..llvm import toolchain
 from ..llvm.machine import Machine
@@ -66,7 +66,7 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
         code = toolchain.emit_object(text, machine_for(kernel, level), options.llvm)
         blob = link(code, exports=(kernel.name,))
     except (LinkError, toolchain.LlvmError) as error:
-        raise CompileError(kernel.name, f"cpu-{arch}", str(error)) from error
+        raise tool_error(kernel.name, f"cpu-{arch}", error) from error
     return Emitted(
         blob,
         kernel.name,

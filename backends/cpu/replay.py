@@ -10,7 +10,7 @@ import hashlib
 
 from ...ir import replay_abi as abi
 from ...store.manifest import Manifest
-from ..compile import CompileError
+from ..compile import tool_error
 from ..link import LinkError, link
 from ..llvm import toolchain
 from .arch import Arch
@@ -133,7 +133,7 @@ def replay_artifact(arch: str, key: str = "", llvm: str = "llvmlite") -> tuple[b
         code = toolchain.emit_object(write_replay(level), level.machine, llvm)
         blob = link(code, exports=(abi.ENTRY,))
     except (LinkError, toolchain.LlvmError) as error:
-        raise CompileError(abi.KERNEL, f"cpu-{arch}", str(error)) from error
+        raise tool_error(abi.KERNEL, f"cpu-{arch}", error) from error
     manifest = Manifest(
         kernel=abi.KERNEL,
         specialization=abi.SPECIALIZATION,

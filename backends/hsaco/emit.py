@@ -17,7 +17,7 @@ from ...ir.passes.copies import PlainCopies
 from ...ir.passes.float8 import Float8
 from ...ir.passes.support import Support
 from ...ir.verify import VerifyError, check_limits
-from ..compile import CompileError, Emitted, Options
+from ..compile import CompileError, Emitted, Options, tool_error
 from ..llvm import toolchain
 from . import arch as archs
 from . import fast, fragments, lds
@@ -72,7 +72,7 @@ def assemble(kernel: Kernel, arch: Arch, options: Options) -> tuple[bytes, dict[
         made = toolchain.emit_object(text, arch.machine(effort(kernel)), options.llvm)
         blob, linker = link_or_lld(made, [kernel.name])
     except (toolchain.LlvmError, LinkError) as error:
-        raise CompileError(kernel.name, f"hsaco-{arch.target}", str(error)) from error
+        raise tool_error(kernel.name, f"hsaco-{arch.target}", error) from error
     return blob, {**validate(blob, arch.target, kernel), **linker}
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-from .machine import LLVM_VERSION, LlvmError, Machine
+from .machine import LLVM_VERSION, LlvmCrashError, LlvmError, Machine
 
-_SECONDS = 300
+_SECONDS, _VERSION_SECONDS = 300, 5
 
 
 @lru_cache
@@ -33,9 +34,14 @@ def program(name: str, option: str = "toolchain=llc") -> tuple[str, str]:
         if path is None:
             continue
         try:
-            told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+            told = subprocess.run(
+                [path, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS
+            )
         except subprocess.TimeoutExpired as error:
-            raise LlvmError(f"{path} --version was not done after 60 seconds") from error
+            raise LlvmError(
+                f"{path} --version was not done after {_VERSION_SECONDS} seconds: {option} needs"
+                f" {name} of LLVM {expected} on PATH, and this one hangs"
+            ) from error
         found = re.search(r"(?:LLVM|clang) version ([\d.]+)", told.stdout)
         version = found[1] if found else "unknown"
         if version.startswith(expected + "."):
@@ -73,6 +79,14 @@ def emit(ir: str, machine: Machine, kind: str, route: str) -> bytes:
     return _run(paths[route], flags, optimised)
 
 
+def ending(status: int) -> str:
+    """The signal that ended a process, by its status below 0."""
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
 def _llc(machine: Machine, kind: str) -> list[str]:
     chosen = (f"-mcpu={machine.cpu}", f"-mattr={machine.features}")
     flags = [f"-filetype={kind}", "-asm-verbose=0", f"-O{machine.opt}", *chosen]
@@ -99,7 +113,11 @@ def _run(path: str, flags: tuple[str, ...] | list[str], data: bytes) -> bytes:
         done = subprocess.run(command, input=data, capture_output=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise LlvmError(f"{name} was not done after {_SECONDS} seconds") from error
+    words = done.stderr.decode("utf-8", "replace").strip()[-1000:]
+    if done.returncode < 0:
+        raise LlvmCrashError(
+            f"{name} was ended by {ending(done.returncode)}; its last words: {words}"
+        )
     if done.returncode:
-        words = done.stderr.decode("utf-8", "replace").strip()[-1000:]
         raise LlvmError(f"{name} refuses the module (status {done.returncode}): {words}")
     return done.stdout

@@ -31,3 +31,11 @@ class Machine:
 
 class LlvmError(Exception):
     """IR that LLVM does not accept, which is a bug of an emitter, or an LLVM of another version."""
+
+    crashed = False
+
+
+class LlvmCrashError(LlvmError):
+    """A program of LLVM that a signal ended."""
+
+    crashed = True

@@ -18,7 +18,7 @@ from ...ir.passes.fragments_nv import NvFragments, multiplies
 from ...ir.passes.support import Support
 from ...ir.passes.unroll import Unroll
 from ...ir.verify import VerifyError, check_limits
-from ..compile import CompileError, Emitted, Options
+from ..compile import CompileError, Emitted, Options, tool_error
 from ..llvm import toolchain
 from . import driver_faults, fast, nv, shared
 from .arch import ARCHS, SUBGROUP, Arch
@@ -68,7 +68,7 @@ def emit(kernel: Kernel, arch: str, options: Options) -> Emitted:
     try:
         made = toolchain.emit_assembly(text, level.machine(thorough(kernel)), options.llvm)
     except toolchain.LlvmError as error:
-        raise CompileError(kernel.name, f"ptx-{arch}", str(error)) from error
+        raise tool_error(kernel.name, f"ptx-{arch}", error) from error
     facts: dict[str, object] = {"ptx_isa": level.isa}
     if dynamic := shared.dynamic_bytes(block):
         facts["dynamic_shared_bytes"] = dynamic

@@ -11,7 +11,7 @@ from ...ir import abi, passes
 from ...ir.core import Kernel
 from ...ir.passes.fragments import Fragments, has_fragments
 from ...ir.passes.unroll import Unroll
-from ..compile import CompileError, Emitted, Options
+from ..compile import CompileError, Emitted, Options, tool_error
 from ..llvm.machine import LlvmError
 from ..spirv.module import VERSIONS
 from ..spirv.validate import InvalidModuleError, check
@@ -80,8 +80,8 @@ def emit_lowered(kernel: Kernel, arch: str) -> Emitted:
         stage = "interface"
         buffers = len(abi.memory_params(kernel.params))
         interface.check_interface(module, kernel.name, x.size, buffers)
-    except LlvmError as error:  # no llc: not for want of a way through it
-        raise CompileError(kernel.name, target, str(error)) from error
+    except LlvmError as error:  # no llc, or not left alone: not for want of a way through it
+        raise tool_error(kernel.name, target, error) from error
     except llc.LlcTimeoutError as error:
         raise RouteError(kernel.name, target, describe("timeout", error)) from error
     except (llc.LlcError, ValueError) as error:  # InvalidModuleError is one

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 
 from ..llvm import external
-from ..llvm.machine import LlvmError
+from ..llvm.machine import LlvmCrashError, LlvmError
 
 SECONDS = 60
 # The version that the triple asks for is at least 1.4: `corrections` states the target's.
@@ -21,6 +22,8 @@ TRIPLES = {
     "vulkan1.3": "spirv1.6-unknown-vulkan1.3-compute",
 }
 _QUIET = {"LLVM_DISABLE_CRASH_REPORT": "1", "LLVM_DISABLE_SYMBOLIZATION": "1"}
+# What ends a program by its own fault, as LLVM does on what this backend of it does not take.
+_OWN = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV))
 _PASS = re.compile(r"Running pass '(.*?)' on")
 
 
@@ -34,7 +37,7 @@ class LlcTimeoutError(LlcError):
 
 def compile_module(ir: str, arch: str, seconds: float = SECONDS) -> bytes:
     """The words of the module of an IR text, as LLVM writes it. LlcError and LlvmError (there is
-    no `llc`) say why there is none."""
+    no `llc`, or it was ended) say why there is none."""
     # No optimisation: LLVM's passes rewrite addresses and comparisons into forms that its own
     # backend does not take.
     command = [program()[0], "-O0", "-filetype=obj", "-o", "-", "-"]
@@ -45,6 +48,9 @@ def compile_module(ir: str, arch: str, seconds: float = SECONDS) -> bytes:
         )
     except subprocess.TimeoutExpired as error:
         raise LlcTimeoutError(f"llc was not done after {seconds:g} seconds") from error
+    if done.returncode < 0 and -done.returncode not in _OWN:
+        how = external.ending(done.returncode)
+        raise LlvmCrashError(f"llc was ended by {how} from outside, as for want of memory")
     if done.returncode:
         raise LlcError(_words(done.returncode, done.stderr.decode("utf-8", "replace")))
     return done.stdout

@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.backends.compile import CompileError, CompileLimitError, Options
+from gristmill.backends.compile import (
+    CompileError,
+    CompileLimitError,
+    CompilerCrashError,
+    Options,
+)
 from gristmill.backends.llvm.toolchain import LlvmError, Machine
 from gristmill.backends.pool import Pool
 
@@ -45,7 +50,7 @@ def pool():
     ],
 )
 def test_crash_is_an_error_of_one_job(pool: Pool, function: str, args: tuple, words: str) -> None:
-    with pytest.raises(CompileError, match=words):
+    with pytest.raises(CompilerCrashError, match=words):
         pool.run(function, *args)
     assert pool.run("math:sqrt", 4.0) == 2.0
 

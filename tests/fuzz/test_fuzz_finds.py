@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,41 @@ def test_refusals_are_counted_by_reason_and_other_complaints_are_findings(
     assert target["refused"] == {"feature f64": 1}
     counts = [target[n] for n in ("programs", "mismatches", "invalid", "crashes")]
     assert counts == [3, 0, 1, 1]
+
+
+def test_a_compiler_that_is_lost_is_a_crash_and_no_refusal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--device", "python:fuzz_doubles.losing", "--out", str(tmp_path), "--shrink", "0")
+    status, report = run(capsys, *words, "--programs", "3", "--seed", "1")
+    (target,) = report["targets"]
+    assert (status, target["refused"], target["crashes"]) == (1, {"no f64": 1}, 1)
+    assert target["findings"][0]["outcome"].startswith("crash (CrashError: signal #): signal 6")
+
+
+def test_a_process_that_crashes_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    choice = session.Choice(1, programs=2, shrink_seconds=0, out=tmp_path)
+    (tally,) = session.session(["python:fuzz_doubles.littering"], choice, lambda text: None)
+    assert tally.outcomes["crash"] == 1
+    assert [*(tmp_path / "temporary").iterdir()] == []
+
+
+def test_a_device_that_computes_nothing_is_refused_by_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fuzz", "--device", "null", "--programs", "1"]) == 2
+    assert "null: NoTargetError: the device null computes nothing" in capsys.readouterr().err
+
+
+def test_a_name_that_no_target_has_is_told_with_all_of_them() -> None:
+    with pytest.raises(TargetError, match=r"no device 'scaler' \(did you mean 'scalar'\?\); exp"):
+        Client("scaler")
+    with pytest.raises(TargetError, match=r"no device 'python:x'; expected one of cpu, .*python"):
+        Client("python:x")
 
 
 def test_a_finding_is_stored_where_its_target_does_not_open_again(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.backends.compile import CompileError, Options, compile_kernel
+from gristmill.backends.compile import CompileError, CompilerCrashError, Options, compile_kernel
 from gristmill.backends.llvm import external
 from gristmill.backends.llvm.machine import LlvmError
 from gristmill.ir.text import print_kernel
@@ -55,6 +55,38 @@ def test_a_program_that_hangs_is_an_error_of_one_kernel(
     kernel = saxpy.trace("x", T="f32")
     with pytest.raises(CompileError, match=r"saxpy for ptx-sm_80: opt was not done after 0\.2"):
         compile_kernel(print_kernel(kernel), "ptx-sm_80", Options(llvm="llc"))
+
+
+def test_a_program_that_is_ended_is_told_from_one_that_refuses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ended = tmp_path / "opt"
+    monkeypatch.setattr(external, "program", lambda name, option: (str(ended), "22.1.0"))
+    text = print_kernel(saxpy.trace("x", T="f32"))
+    for ends, kind, words in (
+        ("kill -KILL $$", CompilerCrashError, "opt was ended by SIGKILL"),
+        ("exit 1", CompileError, r"opt refuses the module \(status 1\)"),
+    ):
+        ended.write_text(f"#!/bin/sh\ncat > {tmp_path}/module; {ends}\n")
+        ended.chmod(0o755)
+        with pytest.raises(CompileError, match=words) as caught:
+            compile_kernel(text, "ptx-sm_80", Options(llvm="llc"))
+        assert type(caught.value) is kind
+
+
+def test_a_program_that_does_not_tell_its_version_is_not_waited_for_long(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hangs = tmp_path / "opt-22"
+    hangs.write_text("#!/bin/sh\nexec sleep 60\n")
+    hangs.chmod(0o755)
+    assert external._VERSION_SECONDS <= 5
+    monkeypatch.setattr(external, "_VERSION_SECONDS", 0.2)
+    monkeypatch.setattr(external.shutil, "which", lambda name: str(hangs))
+    external.program.cache_clear()
+    with pytest.raises(LlvmError, match=r"opt-22 --version was not done after 0\.2 seconds: tool"):
+        external.program("opt", "toolchain=llc")
+    external.program.cache_clear()
 
 
 def test_programs_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,11 @@ import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from gristmill.backends.compile import CompileError, Options, compile_kernel
+from gristmill.backends.compile import CompileError, CompilerCrashError, Options, compile_kernel
 from gristmill.backends.spirv_llc import binary, corrections, interface, llc
 from gristmill.backends.spirv_llc import emit as route
 from gristmill.backends.spirv_llc.errors import RouteError
@@ -40,6 +41,22 @@ def everything(x: Read[u8], y: ReadWrite[f32], n: ReadWrite[i32], a: f32):
         y[i] = tile[31 - i] - a
         barrier()
     atomic_add(n, 0, 3)
+
+
+def test_an_llc_that_is_ended_from_outside_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "llc-22"
+    monkeypatch.setattr(llc, "program", lambda: (str(path), "22.1.0"))
+    for ends, kind, words in (
+        ("KILL", CompilerCrashError, "llc was ended by SIGKILL from outside"),
+        ("ABRT", RouteError, r"no module by way of LLVM \(llc\): llc ended by signal 6"),
+    ):
+        path.write_text(f"#!/bin/sh\ncat > {tmp_path}/module; kill -{ends} $$\n")
+        path.chmod(0o755)
+        with pytest.raises(CompileError, match=words) as caught:
+            route.emit(everything.trace("s"), "vulkan1.1", Options())
+        assert type(caught.value) is kind
 
 
 @pytest.fixture
