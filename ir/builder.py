@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .core import Attr, Loc, Op, Region, Value, const_bits
+from .core import Attr, Loc, Op, Region, Value, const_bits, types_of
 from .dtypes import FragmentType, MemType, Type, VectorType
 from .ops import infer_op
 
@@ -71,10 +71,7 @@ class Builder:
     ) -> Op:
         """Append any op. Ops that own regions state their result types."""
         known = tuple(sorted(attrs.items())) if attrs else ()
-        if regions:
-            results = types or ()
-        else:
-            results = infer_op(name, tuple([v.type for v in operands]), known, types)
+        results = types or () if regions else infer_op(name, types_of(operands), known, types)
         first = self._next
         if len(results) == 1:  # the usual case
             made: tuple[Value, ...] = (Value(first, results[0], hint),)

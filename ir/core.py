@@ -22,7 +22,7 @@ Values are numbered; two kernels are equal when their structure, numbers and att
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .dtypes import DType, MemType, Type
@@ -42,6 +42,32 @@ class Value:
     id: int
     type: Type
     hint: str = field(default="", compare=False)
+
+
+# Most ops have one or two operands: a comprehension takes four times as long for those.
+
+
+def types_of(values: Sequence[Value]) -> tuple[Type, ...]:
+    """The types of values."""
+    count = len(values)
+    if count == 2:
+        a, b = values
+        return a.type, b.type
+    if count == 1:
+        return (values[0].type,)
+    return tuple([v.type for v in values])
+
+
+def replaced(values: tuple[Value, ...], new: Mapping[int, Value]) -> tuple[Value, ...]:
+    """Values, or what `new` has for their numbers."""
+    get, count = new.get, len(values)
+    if count == 2:
+        a, b = values
+        return get(a.id, a), get(b.id, b)
+    if count == 1:
+        (a,) = values
+        return (get(a.id, a),)
+    return tuple([get(v.id, v) for v in values])
 
 
 @node
@@ -132,7 +158,15 @@ def with_body(kernel: Kernel, body: Region) -> Kernel:
     )
 
 
-_last: tuple[Region | None, list[Op]] = None, []  # the body of a kernel, and its ops
+class _Walked:
+    """The ops of the body of a kernel, and the same by name, once somebody asks for those."""
+
+    def __init__(self, body: Region | None, ops: list[Op]) -> None:
+        self.body, self.ops = body, ops
+        self.named: dict[str, list[Op]] | None = None
+
+
+_last = _Walked(None, [])
 
 
 def walk(region: Region) -> Iterator[Op]:
@@ -141,15 +175,43 @@ def walk(region: Region) -> Iterator[Op]:
     Each step of a compile asks the same kernel several questions: the ops of the last body that was
     walked, which a `return` tells from other regions, are kept.
     """
+    return iter(_walked(region).ops)
+
+
+def _walked(region: Region) -> _Walked:
     global _last
-    body, found = _last
-    if region is body:
-        return iter(found)
-    found = []
+    known = _last
+    if region is known.body:
+        return known
+    found: list[Op] = []
     _gather(region, found.append)
+    walked = _Walked(region, found)
     if found and region.ops[-1].name == "return":
-        _last = region, found
-    return iter(found)
+        _last = walked
+    return walked
+
+
+def ops_by_name(region: Region) -> dict[str, list[Op]]:
+    """The ops that `walk` gives, by their names; nobody changes that."""
+    walked = _walked(region)
+    named = walked.named
+    if named is None:
+        named = {}
+        for op in walked.ops:
+            if (ops := named.get(op.name)) is None:
+                ops = named[op.name] = []
+            ops.append(op)
+        walked.named = named  # whole: another thread may ask
+    return named
+
+
+def ops_named(region: Region, *names: str) -> list[Op]:
+    """The ops that `walk` gives and that have one of these names, in its order."""
+    named = ops_by_name(region)
+    there = [name for name in names if name in named]
+    if len(there) > 1:
+        return [op for op in walk(region) if op.name in there]
+    return named[there[0]] if there else []
 
 
 def _gather(region: Region, take: Callable[[Op], None]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from . import abi
 from .abi import GpuLayout
-from .core import Kernel, Op, walk
+from .core import Kernel, Op, ops_by_name, ops_named, walk
 from .interface import Attr
 from .ops.nv import FEATURE
 
@@ -44,6 +44,8 @@ def _plain(value: Attr) -> object:
 def used(kernel: Kernel) -> dict[str, Op]:
     """The features that a kernel needs, each with the first op that does."""
     found: dict[str, Op] = {}
+    if FEATURE.keys().isdisjoint(ops_by_name(kernel.body)):
+        return found
     for op in walk(kernel.body):
         if op.name in FEATURE:
             found.setdefault(FEATURE[op.name], op)
@@ -74,7 +76,6 @@ def gpu_layout(kernel: Kernel) -> GpuLayout:
 def tensor_maps(kernel: Kernel) -> tuple[TensorMap, ...]:
     """The distinct tensor maps of a kernel, in the order of their first uses."""
     found: dict[TensorMap, None] = {}
-    for op in walk(kernel.body):
-        if op.name in ("nv_tensor_load", "nv_tensor_store"):
-            found.setdefault(map_of(kernel, op))
+    for op in ops_named(kernel.body, "nv_tensor_load", "nv_tensor_store"):
+        found.setdefault(map_of(kernel, op))
     return tuple(found)

@@ -7,11 +7,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from sys import intern
 
-from .builder import const_bits
-from .core import Attr, Kernel, Loc, Op, Param, Region, Value
+from .core import Attr, Kernel, Loc, Op, Param, Region, Value, types_of
 from .dtypes import Access, DType, Type, parse_type
 from .ops import ROWS, OpTypeError, infer_op
-from .words import ParseError, Words
+from .words import ParseError, Words, constant_bits
 
 __all__ = ["JOINTS", "ParseError", "parse_kernel"]
 
@@ -281,9 +280,15 @@ class _Parser(Words):
                 attrs = (("bits", self.literal(rest.strip(" "), types)),)
             elif rest := rest.strip(" "):
                 known = self.written
-                operands = tuple([known[word] for word in rest.split(", ")])
+                first, comma, second = rest.partition(", ")
+                if not comma:
+                    operands = (known[first],)
+                elif ", " not in second:
+                    operands = known[first], known[second]
+                else:
+                    operands = tuple([known[word] for word in rest.split(", ")])
             told = () if name == "const" else attrs
-            infer_op(name, tuple([v.type for v in operands]), told, types)
+            infer_op(name, types_of(operands), told, types)
         except (ValueError, KeyError, OpTypeError):
             return None  # said where the line is read token by token
         results: tuple[Value, ...] = ()
@@ -322,7 +327,7 @@ class _Parser(Words):
             self.fail(f"{len(names)} results, but {len(types)} types")
         if not regions:
             try:
-                infer_op(name, tuple([v.type for v in operands]), attrs, types)
+                infer_op(name, types_of(operands), attrs, types)
             except OpTypeError as error:
                 self.fail(str(error))
             except KeyError as error:
@@ -355,17 +360,9 @@ class _Parser(Words):
         if not isinstance(dtype, DType):
             self.fail("a constant has one scalar type")
         try:
-            if word in ("true", "false") and dtype.is_bool:
-                return int(word == "true")
-            if word.startswith("nan:") and dtype.is_float:
-                return int(word[4:], 16) & ((1 << dtype.bits) - 1)
-            if dtype.is_float:
-                return const_bits(float(word), dtype)
-            if dtype.is_int and dtype.min <= int(word) <= dtype.max:
-                return const_bits(int(word), dtype)
-        except ValueError:
-            pass
-        self.fail(f"{word!r} is not a constant of type {dtype}")
+            return constant_bits(word, dtype)
+        except ValueError as error:
+            self.fail(str(error))
 
     def regions(
         self, name: str, head: tuple[str, tuple[Value, ...]] | None = None

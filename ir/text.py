@@ -122,9 +122,12 @@ class _Printer:
             if text == "const":
                 text = f"const {_literal(op)}"
             else:
-                if operands := op.operands:
-                    names = [f"%{v.hint}.{v.id}" if v.hint else f"%{v.id}" for v in operands]
-                    text = f"{text} {', '.join(names)}"
+                operands = op.operands
+                if len(operands) == 2:  # as most have
+                    a, b = operands
+                    text = f"{text} {value_name(a)}, {value_name(b)}"
+                elif operands:
+                    text = f"{text} {', '.join(map(value_name, operands))}"
                 if op.attrs:
                     text += " {" + ", ".join([f"{k}={_attr(v)}" for k, v in op.attrs]) + "}"
             results = op.results

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .core import Kernel, Op, Region, Value, walk
+from .core import Kernel, Op, Region, Value, ops_by_name, walk
 from .dtypes import FragmentType, MemType, Space
 from .ops import ROWS, Effect
 
@@ -146,8 +146,7 @@ class _Analysis:
         self.known_loops: dict[int, _Loop] = {}
         # Ops whose control matters are noted; in a kernel with fragments that is every op.
         self.fragments = fragments
-        names = {op.name for op in walk(kernel.body)}
-        self.watched = fragments or not _NEEDS.keys().isdisjoint(names)
+        self.watched = fragments or not _NEEDS.keys().isdisjoint(ops_by_name(kernel.body))
 
     # values
 
@@ -195,14 +194,9 @@ class _Analysis:
             name = op.name
             if fragments or name in _NEEDS:
                 self.control[id(op)] = (op, control)
-            if name in ("if", "switch"):
-                control = self.choice(op, control)
-            elif name in _LOOPS:
-                control = self.loop(op, control)
-            elif name in ("break", "continue"):
-                self.leave(op, control)
-            elif name == "return":
-                self.returns = self.returns.join(control)
+            if op.regions:
+                walk_in = self.loop if name in _LOOPS else self.choice
+                control = walk_in(op, control)
             elif results := op.results:
                 level = control.level
                 known = _KNOWN.get(name)
@@ -217,6 +211,10 @@ class _Analysis:
                 for value in results:
                     if levels.get(value.id, -1) < level:
                         levels[value.id] = level
+            elif name in ("break", "continue"):
+                self.leave(op, control)
+            elif name == "return":
+                self.returns = self.returns.join(control)
         return control
 
     def choice(self, op: Op, control: Control) -> Control:

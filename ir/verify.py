@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
-from .core import Kernel, Loc, Op, Region, Value, walk
+from .core import Kernel, Loc, Op, Region, Value, ops_by_name, ops_named, types_of, walk
 from .dtypes import DType, FragmentType, MemType, Space, Type, bool_
 from .ops import ROWS, Effect, OpTypeError, infer_op
 from .uniformity import check_control
@@ -27,10 +27,14 @@ MAX_DEPTH = 190  # of regions; the text form reads 200
 _HINT = re.compile(r"\w*")
 
 
-def verify(kernel: Kernel) -> None:
-    """Raise VerifyError where `kernel` is malformed or control is not uniform where it must be."""
+def verify(kernel: Kernel, inferred: bool = False) -> None:
+    """Raise VerifyError where `kernel` is malformed or control is not uniform where it must be.
+
+    inferred: the op table gave the types of all results when the ops were made, and is not asked
+    again.
+    """
     try:
-        _Verifier(kernel).kernel_()
+        _Verifier(kernel, inferred).kernel_()
     except VerifyError:
         raise
     except (RecursionError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
@@ -42,11 +46,10 @@ def verify(kernel: Kernel) -> None:
 def shared_bytes(kernel: Kernel) -> int:
     """Bytes of workgroup memory that a kernel declares."""
     total = 0
-    for op in walk(kernel.body):
-        if op.name == "alloc":
-            memory = op.result.type
-            if isinstance(memory, MemType) and memory.space is Space.WORKGROUP:
-                total += (memory.count or 0) * memory.element.bytes
+    for op in ops_named(kernel.body, "alloc"):
+        memory = op.result.type
+        if isinstance(memory, MemType) and memory.space is Space.WORKGROUP:
+            total += (memory.count or 0) * memory.element.bytes
     return total
 
 
@@ -62,7 +65,7 @@ def check_limits(
     """
     used = shared_bytes(kernel)
     if shared is not None and used > shared:
-        arrays = [op for op in walk(kernel.body) if op.name == "alloc" and _is_shared(op)]
+        arrays = [op for op in ops_named(kernel.body, "alloc") if _is_shared(op)]
         largest = max(arrays, key=_array_bytes)
         message = f"workgroup arrays of {used} bytes exceed the limit of {shared} bytes"
         raise VerifyError(kernel.name, message, largest.loc)
@@ -84,8 +87,8 @@ def _array_bytes(op: Op) -> int:
 
 
 class _Verifier:
-    def __init__(self, kernel: Kernel) -> None:
-        self.k = kernel
+    def __init__(self, kernel: Kernel, inferred: bool) -> None:
+        self.k, self.inferred = kernel, inferred
         self.defined: dict[int, Type] = {}  # values in scope
         self.scope: list[int] = []  # their numbers, those of the innermost region last
         self.seen: set[int] = set()  # numbers in use
@@ -98,28 +101,26 @@ class _Verifier:
     def fail(self, message: str, loc: Loc | None = None, cause: Loc | None = None) -> NoReturn:
         raise VerifyError(str(self.k.name), message, loc, cause)
 
-    def require(self, condition: bool, message: str, op: Op | None = None) -> None:
-        if not condition:
-            self.fail(message, op.loc if op is not None else None)
-
     # the kernel
 
     def kernel_(self) -> None:
         k = self.k
-        self.require(isinstance(k, Kernel), f"expected a Kernel, found {type(k).__name__}")
+        if not isinstance(k, Kernel):
+            self.fail(f"expected a Kernel, found {type(k).__name__}")
         checker = HeaderChecker(k)
         checker.header()
-        self.require(
-            len(k.body.args) == len(k.params),
-            f"{len(k.params)} parameters, but the body takes {len(k.body.args)} values",
-        )
+        if len(k.body.args) != len(k.params):
+            self.fail(f"{len(k.params)} parameters, but the body takes {len(k.body.args)} values")
         for param, value in zip(k.params, k.body.args, strict=True):
             checker.param(param, value)
             self.define(value, None)
         self.ops(k.body, "body", ("return",))
         held = [op for op in walk(k.body) if _gives_fragment(op)] if self.fragments else []
         first = id(held[0]) if held else 0
-        uses = next((op for op in walk(k.body) if op.name in _COLLECTIVE or id(op) == first), None)
+        uses = None
+        if held or not _COLLECTIVE.isdisjoint(ops_by_name(k.body)):
+            found = (op for op in walk(k.body) if op.name in _COLLECTIVE or id(op) == first)
+            uses = next(found, None)
         if uses is not None:
             self.subgroups(uses)
         if held and k.subgroup not in FRAGMENT_SUBGROUPS:
@@ -175,14 +176,13 @@ class _Verifier:
         """A region of `op`, which may end in `ends`; `results` are what its yield gives."""
         mark = len(self.scope)
         for arg in region.args:
-            self.require(
-                not isinstance(arg.type, MemType),
-                f"a region argument of {op.name} is {arg.type}; memory is not carried",
-                op,
-            )
+            if isinstance(arg.type, MemType):
+                message = f"a region argument of {op.name} is {arg.type}; memory is not carried"
+                self.fail(message, op.loc)
             self.define(arg, op)
         self.depth += 1
-        self.require(self.depth <= MAX_DEPTH, f"regions nest deeper than {MAX_DEPTH}", op)
+        if self.depth > MAX_DEPTH:
+            self.fail(f"regions nest deeper than {MAX_DEPTH}", op.loc)
         self.ops(region, op.name, ends, tuple(results))
         self.depth -= 1
         for number in self.scope[mark:]:
@@ -192,10 +192,12 @@ class _Verifier:
     def ops(
         self, region: Region, owner: str, ends: tuple[str, ...], results: tuple[Type, ...] = ()
     ) -> None:
-        self.require(bool(region.ops), f"a region of {owner} is empty; it needs a terminator")
+        if not region.ops:
+            self.fail(f"a region of {owner} is empty; it needs a terminator")
         closed: Op | None = None  # an if or switch that control does not come behind
         end = len(region.ops) - 1
         seen, scope, defined, hints = self.seen, self.scope, self.defined, self.hints
+        inferred = self.inferred
         known = defined.get
         for n, op in enumerate(region.ops):
             if not isinstance(op, Op):
@@ -218,7 +220,7 @@ class _Verifier:
                 self.owner(op, owner)
                 if name in _CHOICES and not any(r.ops[-1].name == "yield" for r in op.regions):
                     closed = op
-            else:
+            elif not inferred or name == "alloc":
                 self.plain(op, owner)
             for value in op.results:
                 # What `define` does, without a call for the usual value.
@@ -265,73 +267,71 @@ class _Verifier:
             )
         try:
             attrs = () if op.name == "const" else op.attrs
-            operands = tuple([v.type for v in op.operands]) if op.operands else ()
-            infer_op(op.name, operands, attrs, tuple([v.type for v in op.results]))
+            infer_op(op.name, types_of(op.operands), attrs, types_of(op.results))
         except OpTypeError as error:
             self.fail(f"{op.name}: {error}", op.loc)
 
     def choice(self, op: Op) -> None:
-        self.require(
-            len(op.operands) == 1, f"{op.name} takes 1 operand, not {len(op.operands)}", op
-        )
+        if len(op.operands) != 1:
+            self.fail(f"{op.name} takes 1 operand, not {len(op.operands)}", op.loc)
         wanted = op.operands[0].type
         if op.name == "if":
-            self.require(wanted == bool_, f"the condition of an if is bool, not {wanted}", op)
-            self.require(len(op.regions) == 2, f"an if has 2 regions, not {len(op.regions)}", op)
+            if wanted != bool_:
+                self.fail(f"the condition of an if is bool, not {wanted}", op.loc)
+            if len(op.regions) != 2:
+                self.fail(f"an if has 2 regions, not {len(op.regions)}", op.loc)
         results = self.result_types(op)
         for region in op.regions:
-            self.require(not region.args, f"a region of {op.name} has arguments", op)
+            if region.args:
+                self.fail(f"a region of {op.name} has arguments", op.loc)
             jumps = ("break", "continue") if self.loops and not self.in_condition else ()
             ends = ("yield", *jumps, *(() if self.in_condition else ("return",)))
             self.region(region, op, ends, results)
-        falls = any(r.ops[-1].name == "yield" for r in op.regions)
-        self.require(falls or not results, f"no region of {op.name} yields its results", op)
+        if results and not any(r.ops[-1].name == "yield" for r in op.regions):
+            self.fail(f"no region of {op.name} yields its results", op.loc)
 
     def result_types(self, op: Op) -> tuple[Type, ...]:
-        types = tuple(v.type for v in op.results)
+        types = tuple([v.type for v in op.results])
         for t in types:
-            self.require(not isinstance(t, MemType), f"a result of {op.name} is {t}", op)
+            if isinstance(t, MemType):
+                self.fail(f"a result of {op.name} is {t}", op.loc)
         return types
 
     def for_(self, op: Op) -> None:
-        self.require(len(op.operands) >= 2, "a for takes its bounds", op)
-        self.require(len(op.regions) == 1, f"a for has 1 region, not {len(op.regions)}", op)
+        if len(op.operands) < 2:
+            self.fail("a for takes its bounds", op.loc)
+        if len(op.regions) != 1:
+            self.fail(f"a for has 1 region, not {len(op.regions)}", op.loc)
         low, high = (v.type for v in op.operands[:2])
-        whole = isinstance(low, DType) and low.is_int and low == high
-        self.require(
-            whole, f"the bounds of a for are integers of one type, not {low} and {high}", op
-        )
+        if not (isinstance(low, DType) and low.is_int and low == high):
+            self.fail(f"the bounds of a for are integers of one type, not {low} and {high}", op.loc)
         carried = self.carried(op, op.operands[2:])
-        args = tuple(v.type for v in op.regions[0].args)
-        self.require(
-            args == (low, *carried),
-            f"the region of a for takes {_types((low, *carried))}, not {_types(args)}",
-            op,
-        )
+        self.takes(op, op.regions[0], (low, *carried))
         self.body(op, op.regions[0], carried)
 
+    def takes(self, op: Op, region: Region, wanted: tuple[Type, ...]) -> None:
+        """Fail where a region of a loop has arguments of other types."""
+        args = tuple([v.type for v in region.args])
+        if args != wanted:
+            message = f"a region of a {op.name} takes {_types(wanted)}, not {_types(args)}"
+            self.fail(message, op.loc)
+
     def while_(self, op: Op) -> None:
-        self.require(len(op.regions) == 2, f"a while has 2 regions, not {len(op.regions)}", op)
+        if len(op.regions) != 2:
+            self.fail(f"a while has 2 regions, not {len(op.regions)}", op.loc)
         carried = self.carried(op, op.operands)
         for region in op.regions:
-            args = tuple(v.type for v in region.args)
-            self.require(
-                args == carried,
-                f"a region of a while takes {_types(carried)}, not {_types(args)}",
-                op,
-            )
+            self.takes(op, region, carried)
         outer, self.in_condition = self.in_condition, True
         self.region(op.regions[0], op, ("condition",), ())
         self.in_condition = outer
         self.body(op, op.regions[1], carried)
 
     def carried(self, op: Op, inits: tuple[Value, ...]) -> tuple[Type, ...]:
-        types, results = tuple(v.type for v in inits), self.result_types(op)
-        self.require(
-            types == results,
-            f"{op.name} starts with {_types(types)}, but gives {_types(results)}",
-            op,
-        )
+        types, results = tuple([v.type for v in inits]), self.result_types(op)
+        if types != results:
+            message = f"{op.name} starts with {_types(types)}, but gives {_types(results)}"
+            self.fail(message, op.loc)
         return types
 
     def body(self, op: Op, region: Region, carried: tuple[Type, ...]) -> None:
@@ -353,7 +353,7 @@ class _Verifier:
             )
         if op.results or op.regions:
             self.fail(f"{op.name} gives results", op.loc)
-        found = tuple(v.type for v in op.operands)
+        found = tuple([v.type for v in op.operands])
         wanted: tuple[Type, ...] = ()
         if op.name == "yield":
             wanted = results

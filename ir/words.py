@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import deque
+from functools import lru_cache
 from typing import NoReturn
 
-from .core import Attr
+from .core import Attr, const_bits
 from .dtypes import DTYPES, DType, Type, parse_type
 
 MAX_LISTS = 150  # within one another
@@ -134,3 +136,18 @@ class Words:
                     self.take(",")
             return tuple(items)
         return self.number()
+
+
+@lru_cache(1 << 10)
+def constant_bits(word: str, dtype: DType) -> int:
+    """The bits of a constant as it is written; ValueError."""
+    if word in ("true", "false") and dtype.is_bool:
+        return int(word == "true")
+    with contextlib.suppress(ValueError):
+        if word.startswith("nan:") and dtype.is_float:
+            return int(word[4:], 16) & ((1 << dtype.bits) - 1)
+        if dtype.is_float:
+            return const_bits(float(word), dtype)
+        if dtype.is_int and dtype.min <= int(word) <= dtype.max:
+            return const_bits(int(word), dtype)
+    raise ValueError(f"{word!r} is not a constant of type {dtype}")

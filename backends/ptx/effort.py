@@ -12,7 +12,7 @@ waits for memory is as fast without LLVM's optimisations, which take two thirds 
 
 from __future__ import annotations
 
-from ...ir.core import Kernel, Op, walk
+from ...ir.core import Kernel, Op, ops_named, walk
 from ...ir.dtypes import MemType, Space
 from ...ir.passes.effects import kept
 
@@ -23,16 +23,16 @@ _RESULTS = 512  # bytes of workgroup memory with which subgroups bring their res
 @kept
 def thorough(kernel: Kernel) -> bool:
     """Whether LLVM is to optimise."""
+    body = kernel.body
+    if ops_named(body, "floordiv", "mod") or not all(map(_waits, ops_named(body, *_LOOPS))):
+        return True
     shared = 0
-    for op in walk(kernel.body):
-        if op.name in ("floordiv", "mod") or (op.name in _LOOPS and not _waits(op)):
+    for op in ops_named(body, "alloc"):
+        memory = op.result.type
+        assert isinstance(memory, MemType)
+        if memory.space is Space.PRIVATE:
             return True
-        if op.name == "alloc":
-            memory = op.result.type
-            assert isinstance(memory, MemType)
-            if memory.space is Space.PRIVATE:
-                return True
-            shared += (memory.count or 0) * memory.element.bytes
+        shared += (memory.count or 0) * memory.element.bytes
     return shared > _RESULTS
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ...ir import passes
-from ...ir.core import Kernel, walk
+from ...ir.core import Kernel, ops_named
 from ...ir.dtypes import MemType, Space
 from ...ir.passes.copies import PlainCopies
 from ...ir.passes.float8 import Float8
@@ -113,7 +113,7 @@ def prepare(kernel: Kernel, options: Options, arch: Arch = ARCHS["sm_80"]) -> Ke
 
 
 def _has_private(kernel: Kernel) -> bool:
-    memories = (op.result.type for op in walk(kernel.body) if op.name == "alloc")
+    memories = (op.result.type for op in ops_named(kernel.body, "alloc"))
     return any(isinstance(m, MemType) and m.space is Space.PRIVATE for m in memories)
 
 

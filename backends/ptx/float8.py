@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.core import Kernel, Op, walk
+from ...ir.core import Kernel, Op, ops_named
 from ...ir.dtypes import element_of
 from .lowering import Lowering
 
@@ -20,12 +20,9 @@ def isa(kernel: Kernel, native: bool) -> str:
 
     if not native:
         return ""
-    for op in walk(kernel.body):
-        if op.name == "convert":
-            values = (*op.operands, *op.results)
-            if not all(element_of(v.type).computes for v in values):
-                return _ISA
-        elif op.name in _OPS:
+    for op in ops_named(kernel.body, "convert", *_OPS):
+        values = (*op.operands, *op.results)
+        if op.name in _OPS or not all(element_of(v.type).computes for v in values):
             return _ISA
     return ""
 

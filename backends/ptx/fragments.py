@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.core import Kernel, Op, walk
+from ...ir.core import Kernel, Op, ops_named
 from ...ir.dtypes import element_of, lanes_of
 from ...ir.passes.fragment_operands import product_kinds
 from ...ir.passes.fragments_nv import SUBGROUP, Products, multiplies
@@ -19,11 +19,11 @@ _ISA, _ISA_EIGHT = "6.5", "8.4"  # of PTX: the least with products, and with tho
 def isa(kernel: Kernel, products: Products) -> str:
     """The least version of PTX for a kernel's products, before or after its passes; empty if it
     has none."""
-    made = [op for op in walk(kernel.body) if op.name in ("nv_mma", "nv_ldmatrix")]
+    made = [*ops_named(kernel.body, "nv_mma", "nv_ldmatrix")]
     kinds = set()
     if kernel.subgroup == SUBGROUP and multiplies(kernel, products):
         kinds = product_kinds(kernel) & {kind for kind, _, _ in products}
-        made += [op for op in walk(kernel.body) if op.name == "fragment_mma"]
+        made += ops_named(kernel.body, "fragment_mma")
     if "f8" in kinds or any(op.name == "nv_mma" and op.attr("a") in _EIGHT for op in made):
         return _ISA_EIGHT
     return _ISA if made else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.core import Kernel, Op, walk
+from ...ir.core import Kernel, Op, ops_named
 from ...ir.dtypes import i32
 from ..simt.grid import emit_grid_barrier
 from ..simt.ids import linear_id
@@ -24,7 +24,7 @@ def start_registers(kernel: Kernel) -> int:
 def find_warp(x: Lowering) -> None:
     """Define the number of the warp, if the kernel has roles. Through a shuffle, so that the
     assembler knows it to be the same for all lanes; all of them are here still."""
-    if any(op.name in _ROLES for op in walk(x.kernel.body)):
+    if ops_named(x.kernel.body, *_ROLES):
         own = x.f.value(f"lshr i32 {linear_id(x)}, 5")
         name = "llvm.nvvm.shfl.sync.idx.i32"
         x.warp = x.f.call(name, "i32", _EVERYONE, ("i32", own), ("i32", "0"), ("i32", "31"))

@@ -38,7 +38,7 @@ def enter(x: Lowering, join: Join, results: Sequence[Value]) -> None:
 
 
 def _merged(x: Lowering, type_: str, join: Join, column: Sequence[str]) -> str:
-    if all(part == column[0] for part in column):
+    if column.count(column[0]) == len(column):
         return column[0]
     phi = x.f.phi(type_)
     phi.edges += zip(column, (block for block, _ in join.edges), strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ...ir.core import Op, Value
+from ...ir.core import Op, Value, types_of
 from ...ir.dtypes import Type, element_of, lanes_of
 from ..llvm.arithmetic import UnsupportedOpError
 from ..llvm.parts import bitcast_parts
@@ -27,7 +27,8 @@ _MOST = 4096
 def emit_elementwise(x: Lowering, op: Op) -> None:
     """Define the result of an op of `llvm.arithmetic.ELEMENTWISE`."""
     name, value = op.name, op.results[0]
-    types = tuple([v.type for v in op.operands])
+    operands = op.operands
+    types = types_of(operands)
     if name == "bitcast" and lanes_of(value.type) != lanes_of(types[0]):
         _reshape(x, op, value)
         return
@@ -36,7 +37,10 @@ def emit_elementwise(x: Lowering, op: Op) -> None:
     if template is None:
         template = x.templates[key] = _known_template(x, op, key)
     text, names = template
-    words = [part for v in op.operands for part in x.parts(v)]
+    if len(operands) == 2:  # as most have
+        words = [*x.parts(operands[0]), *x.parts(operands[1])]
+    else:
+        words = [part for v in operands for part in x.parts(v)]
     x.set(value, x.f.fill(text, names, words))
 
 

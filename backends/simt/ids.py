@@ -7,7 +7,7 @@ and the surplus groups leave at once, as whole groups.
 
 from __future__ import annotations
 
-from ...ir.core import Op, walk
+from ...ir.core import Op, ops_named
 from .lowering import Lowering
 
 _GROUP_IDS = ("group_id", "global_id")
@@ -16,7 +16,7 @@ _GROUP_IDS = ("group_id", "global_id")
 def place_group(x: Lowering) -> None:
     """Leave surplus groups; define the group's ids."""
     f, (gx, gy, gz) = x.f, x.grid
-    used = {_dim(op) for op in walk(x.kernel.body) if op.name in _GROUP_IDS}
+    used = set(map(_dim, ops_named(x.kernel.body, *_GROUP_IDS)))
     row = x.row()
     raw = {d: x.group_word(d) for d in sorted(used | {0, 1})}
     is_folded = x.folded()

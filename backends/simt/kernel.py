@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from ...ir import abi, extensions
-from ...ir.core import Kernel, walk
+from ...ir.core import Kernel, ops_by_name
 from ...ir.dtypes import Access, MemType
 from ...ir.ops.nv import FEATURE
 from ..llvm.types import Ty, memory_type
 from .lowering import GLOBAL, Lowering, Memory
 
 # What stands between the parts of a kernel that touch memory of other invocations.
-_ORDERING = frozenset(("barrier", "fence"))
+_ORDERING = frozenset(("barrier", "fence", *FEATURE))
 
 
 def parameters(kernel: Kernel) -> list[str]:
     """The signature in the order of `ir.abi.gpu_layout`, without tensor maps."""
-    ordered = any(op.name in _ORDERING or op.name in FEATURE for op in walk(kernel.body))
+    ordered = not _ORDERING.isdisjoint(ops_by_name(kernel.body))
     found = []
     for n, param in enumerate(abi.memory_params(kernel.params)):
         words = [GLOBAL]

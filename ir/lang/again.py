@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..core import Op, Region, Value
+from ..core import Op, Region, Value, replaced
 from ..dtypes import DType, FragmentType, MemType, Space, VectorType
 from .budget import spend
 from .memory import make_array, name_array
@@ -134,9 +134,9 @@ def copied(t: Tracer, node: ast.AST, call: Call, args: list[Value]) -> Entry:
 
 def _copies(t: Tracer, ops: Iterable[Op], new: dict[int, Value]) -> list[Op]:
     """Ops again, with values of their own, which are noted by the numbers of the old ones."""
-    get, made = new.get, []
+    made = []
     for op in ops:
-        operands = tuple([get(v.id, v) for v in op.operands])
+        operands = replaced(op.operands, new)
         regions = tuple([_copy(t, r, new) for r in op.regions]) if op.regions else ()
         results = _fresh(t, op.results, new) if op.results else ()
         made.append(Op(op.name, operands, results, op.attrs, regions, op.loc))
@@ -149,7 +149,12 @@ def _copy(t: Tracer, region: Region, new: dict[int, Value]) -> Region:
 
 
 def _fresh(t: Tracer, values: tuple[Value, ...], new: dict[int, Value]) -> tuple[Value, ...]:
-    made = tuple([t.builder.value(v.type, v.hint) for v in values])
+    builder = t.builder
+    if len(values) == 1:
+        (old,) = values
+        new[old.id] = value = builder.value(old.type, old.hint)
+        return (value,)
+    made = tuple([builder.value(v.type, v.hint) for v in values])
     for old, value in zip(values, made, strict=True):
         new[old.id] = value
     return made

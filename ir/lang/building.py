@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..builder import Builder
-from ..core import Attr, Loc, Op, Value
+from ..core import Attr, Loc, Op, Value, types_of
 from ..dtypes import Type
 from ..ops import infer_op
 
@@ -39,7 +39,7 @@ class TraceBuilder(Builder):
         """`emit`, as nearly every op of a kernel is made, without a call more."""
         known = tuple(sorted(attrs.items())) if attrs else ()
         wanted = None if type_ is None else (type_,)
-        (result,) = infer_op(name, tuple([v.type for v in operands]), known, wanted)
+        (result,) = infer_op(name, types_of(operands), known, wanted)
         made = Value(self._next, result)
         self._next += 1
         self._stack[-1].append(Op(name, operands, (made,), known, (), loc))

@@ -215,9 +215,19 @@ def _join(
         if dead_name:
             joined.state[slot] = Undefined("its value was dropped, as nothing read it", dead=True)
             continue
-        joined.state[slot] = _entry(t, node, joined, arms, slot, entries, mark, cond)
+        if len(arms) == 2 and _plain(t, *entries):
+            joined.state[slot] = _column(joined, arms, entries, entries[0].type)
+        else:
+            joined.state[slot] = _entry(t, node, joined, arms, slot, entries, mark, cond)
         joined.open.add(slot)
     return joined
+
+
+def _plain(t: Tracer, a: Entry, b: Entry) -> bool:
+    """Whether two entries are values of one type, as they mostly are."""
+    if type(a) is not Value or type(b) is not Value or a.type is not b.type:
+        return False
+    return a.id not in t.weak and b.id not in t.weak
 
 
 def _differing(states: list[dict[Slot, Entry]], joined: Join) -> list[Slot]:

@@ -42,7 +42,10 @@ class _Sharing:
         for op in region.ops:
             name, results = op.name, op.results
             operands = op.operands
-            if operands:
+            if len(operands) == 2:  # as most have, without a call
+                a, b = operands
+                operands = new[a.id], new[b.id]
+            elif operands:
                 operands = tuple([new[v.id] for v in operands])
             if name in _SHARED:
                 (result,) = results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..core import Op, Region, Value
+from ..core import Op, Region, Value, replaced
 from ..dtypes import Type
 
 Fresh = Callable[[Type, str], Value]
@@ -13,10 +13,11 @@ Fresh = Callable[[Type, str], Value]
 def clone_ops(ops: Sequence[Op], names: dict[int, Value], fresh: Fresh) -> list[Op]:
     """Copies of `ops`; operands go through `names`, which gains an entry per value defined."""
     out = []
-    get = names.get
     for op in ops:
-        operands = tuple([get(v.id, v) for v in op.operands])
-        regions = tuple([clone_region(r, names, fresh) for r in op.regions])
+        operands = replaced(op.operands, names)
+        regions: tuple[Region, ...] = ()
+        if op.regions:
+            regions = tuple([clone_region(r, names, fresh) for r in op.regions])
         results = []
         for v in op.results:
             new = fresh(v.type, v.hint)

@@ -6,12 +6,12 @@ it synchronises, and whether control may leave by a jump instead of falling thro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from dataclasses import dataclass
 from functools import wraps
 from typing import TypeVar
 
-from ..core import Kernel, Op, Region
+from ..core import Kernel, Op, Region, ops_by_name
 from ..dtypes import Type
 from ..ops import ROWS, Effect
 
@@ -86,16 +86,9 @@ def value_types(kernel: Kernel) -> list[Type]:
     return list(types.values())
 
 
-def op_names(kernel: Kernel) -> set[str]:
+def op_names(kernel: Kernel) -> KeysView[str]:
     """The names of the ops of a kernel."""
-    found: set[str] = set()
-    regions = [kernel.body]
-    for region in regions:
-        for op in region.ops:
-            found.add(op.name)
-            if op.regions:
-                regions += op.regions
-    return found
+    return ops_by_name(kernel.body).keys()
 
 
 @dataclass(frozen=True, slots=True)

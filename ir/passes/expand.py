@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..builder import Builder
-from ..core import Attr, Kernel, Op, Param, Region, Value, with_body
+from ..core import Attr, Kernel, Op, Param, Region, Value, replaced, types_of, with_body
 from ..dtypes import DType, Type, VectorType, element_of, f32, i32, with_element
 from .dce import Dce
 from .effects import free_number, names
@@ -78,7 +78,7 @@ class _Expander:
             new = op
             for v in op.operands:
                 if v.id in subst:
-                    operands = tuple([subst.get(v.id, v) for v in op.operands])
+                    operands = replaced(op.operands, subst)
                     new = Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
                     break
             if op.regions:
@@ -101,7 +101,7 @@ class _Expander:
         by = self.copier.known.get(op.operands[1].id) if op.name in _DIVISIONS else None
         return lowering(
             op.name,
-            tuple([v.type for v in op.operands]),
+            types_of(op.operands),
             op.results[0].type,
             op.attrs if by is None else (("by", by),),
             self.support,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..builder import Builder
-from ..core import Kernel, Value, walk
+from ..core import Kernel, Value, ops_named
 from ..dtypes import DType, FragmentType, VectorType, f16, u32
 
 
@@ -18,7 +18,7 @@ def product_kind(t: DType) -> str:
 
 def product_kinds(kernel: Kernel) -> set[str]:
     """The kinds of all products of a kernel."""
-    types = (op.operands[0].type for op in walk(kernel.body) if op.name == "fragment_mma")
+    types = (op.operands[0].type for op in ops_named(kernel.body, "fragment_mma"))
     return {product_kind(t.element) for t in types if isinstance(t, FragmentType)}
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region, walk
+from ..core import Kernel, Op, Region, ops_named, walk
 from ..dtypes import MemType, Space, Type, u64
 from ..ops.nv import ATOM_BYTES, MBARRIER_OPS
 from .effects import op_names
@@ -63,8 +63,7 @@ def place_arrays(kernel: Kernel) -> Block:
 
 def _tiles(kernel: Kernel) -> frozenset[int]:
     """The arrays that tensor copies and products by warpgroups use."""
-    names = ("nv_tensor_load", "nv_tensor_store", "nv_wgmma")
-    ops = [op for op in walk(kernel.body) if op.name in names]
+    ops = ops_named(kernel.body, "nv_tensor_load", "nv_tensor_store", "nv_wgmma")
     return frozenset(v.id for op in ops for v in op.operands if not _is_mbarriers(v.type))
 
 

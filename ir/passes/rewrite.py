@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 
-from ..core import Attr, Kernel, Loc, Op, Region, Value, with_body
+from ..core import Attr, Kernel, Loc, Op, Region, Value, replaced, with_body
 from ..dtypes import DType, FragmentType, Type, VectorType, bool_
 from . import control
 from .cse import Merger
@@ -175,7 +175,7 @@ class Rewriter:
             if subst:
                 for v in op.operands:
                     if v.id in subst:
-                        operands = tuple([subst.get(v.id, v) for v in op.operands])
+                        operands = replaced(op.operands, subst)
                         if self.lazy:
                             self._need(operands)
                         op = Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
@@ -268,7 +268,7 @@ class Rewriter:
         """A region that is nothing but its terminator."""
         (end,) = region.ops
         subst = self.subst
-        operands = tuple([subst.get(v.id, v) for v in end.operands])
+        operands = replaced(end.operands, subst)
         if all(map(is_, operands, end.operands)):
             return region
         if self.lazy:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..core import Kernel, Op, walk
 from ..dtypes import element_of
-from .effects import BLOCKS
+from .effects import BLOCKS, op_names
 from .rewrite import Answer, Rewriter, Rules, RuleSet
 
 
@@ -22,10 +22,9 @@ class Strength:
     name: str = "strength"
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        ops = list(walk(kernel.body))
-        if RULES.keys().isdisjoint({op.name for op in ops}):
+        if RULES.keys().isdisjoint(op_names(kernel)):
             return kernel
-        idle = {id(op) for op in ops if op.name not in _BUSY}
+        idle = {id(op) for op in walk(kernel.body) if op.name not in _BUSY}
         return Rewriter(kernel, _RULES, merge=True, idle=idle).run()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import Kernel, Op, Region, Value, const_value, walk, with_body
+from ..core import Kernel, Op, Region, Value, const_value, replaced, walk, with_body
 from ..dtypes import DType, MemType, Space, Type
 from .affine import SUMS, AffineForms
 from .clone import clone_ops
@@ -79,7 +79,7 @@ class _Unroller:
         subst = self.subst
         if not subst or not any(v.id in subst for v in op.operands):
             return op
-        operands = tuple([subst.get(v.id, v) for v in op.operands])
+        operands = replaced(op.operands, subst)
         return Op(op.name, operands, op.results, op.attrs, op.regions, op.loc)
 
     def unroll(self, op: Op, size: int, out: list[Op]) -> int | None:
@@ -102,7 +102,7 @@ class _Unroller:
             out.append(Op("const", (), (at,), (("bits", bits),), (), op.loc))
             names = dict(zip([v.id for v in body.args], (at, *carried), strict=True))
             out.extend(clone_ops(body.ops[:-1], names, self.fresh))
-            carried = tuple([names.get(v.id, v) for v in body.terminator.operands])
+            carried = replaced(body.terminator.operands, names)
         for old, new in zip(op.results, carried, strict=True):
             self.subst[old.id] = new
         return trips

@@ -138,7 +138,7 @@ def broken() -> dict[str, tuple[Kernel, str]]:
         "for results": (edit(k, "for", lambda op: replace(op, results=())), "starts with f32, but gives nothing"),
         "for arguments": (
             edit(k, "for", lambda op: replace(op, regions=(replace(op.regions[0], args=op.regions[0].args[:1]),))),
-            "the region of a for takes i32, f32",
+            "a region of a for takes i32, f32",
         ),
         "while regions": (edit(k, "while", lambda op: replace(op, regions=op.regions[:1])), "a while has 2 regions"),
         "plain with regions": (edit(k, "lt", lambda op: replace(op, regions=(Region(),))), "lt has regions"),
@@ -194,6 +194,7 @@ def _carried_memory() -> Kernel:
 
 
 BROKEN = broken()
+_BY_TABLE = {"operand count"}  # what only the op table tells
 
 
 def test_the_good_kernel_is_accepted_and_round_trips() -> None:
@@ -271,6 +272,17 @@ def test_limits_of_a_target_name_the_largest_array() -> None:
 @kernel(workgroup=lambda: 24)
 def odd_group(y: ReadWrite[i32], *, SUBGROUP: int = 16):
     y[local_id(0)] = subgroup_add(local_id(0))
+
+
+@pytest.mark.parametrize("name", sorted(BROKEN.keys() - _BY_TABLE))
+def test_all_but_inferred_types_is_checked_where_they_were_inferred(name: str) -> None:
+    with pytest.raises(VerifyError):
+        verify(BROKEN[name][0], inferred=True)
+
+
+def test_types_that_were_inferred_are_not_inferred_again() -> None:
+    for name in _BY_TABLE:
+        verify(BROKEN[name][0], inferred=True)
 
 
 def test_the_frontend_reports_what_the_verifier_finds() -> None:
