@@ -1,7 +1,7 @@
 """Division and remainder of 64-bit integers, of ops that are exact on every device that has them.
 
-Some drivers make wrong code of a 64-bit division, or none (NVIDIA's Vulkan compiler, 580.159). Here
-a quotient is summed up of estimates in f32, each of which takes 19 bits off the rest; one by a
+Some drivers divide 64-bit integers wrongly (NVIDIA's Vulkan compiler, 580.159). Here a quotient is
+summed up of estimates in f32, each of which takes 19 bits off the rest; one by a
 constant is the upper half of a product with its inverse. Signed operands are brought to unsigned
 ones whose quotient, complemented where the signs differ, is the floor.
 """

@@ -1,4 +1,4 @@
-"""No module divides integers of 64 bits, which NVIDIA's Vulkan compiler (580.159) fails at."""
+"""No module divides integers of 64 bits: NVIDIA's Vulkan compiler (580.159) does it wrongly."""
 
 from __future__ import annotations
 
