@@ -158,8 +158,13 @@ def sign(e: Emitter, op: Op) -> int:
         some = e.ins(S.SELECT, type_, e.ins(S.I_NOT_EQUAL, flags, x, zero), one, zero)
         if not dtype.is_signed:
             return some
-        below = e.negative(x, dtype, lanes)
-        return e.ins(S.SELECT, type_, below, e.int_const(-1, dtype.bits, lanes), some)
+        if dtype.bits < 32:
+            below = e.negative(x, dtype, lanes)
+            return e.ins(S.SELECT, type_, below, e.int_const(-1, dtype.bits, lanes), some)
+        # Not a selection within another one: NVIDIA's compiler (580.159) fails at those beside a
+        # loop or 64-bit integers.
+        last = e.int_const(dtype.bits - 1, dtype.bits, lanes)
+        return e.ins(S.BITWISE_OR, type_, e.ins(S.SHIFT_RIGHT_ARITHMETIC, type_, x, last), some)
     bits = 32 if dtype.name == "bf16" else dtype.bits
     zero, one, less = (e.float_const(v, bits, lanes) for v in (0.0, 1.0, -1.0))
     rest = e.ins(S.SELECT, type_, e.ins(S.F_ORD_EQUAL, flags, x, zero), zero, x)

@@ -89,12 +89,12 @@ def sign(w: Writer, op: Op) -> None:
         return
     nothing, one = zero(t), w.splat(1, t)
     some = f"select({nothing}, {one}, {x} != {nothing})"
-    if element_of(t).is_signed and element_of(t).bits == 64:
-        # Not by an ordering: see `compare`.
-        places = "63u" if lanes_of(t) == 1 else f"{as_type(t, 'u32')}(63u)"
+    if element_of(t).is_signed:
+        # No ordering, which Mesa takes for known of a widened i32, and no selection within another
+        # one: NVIDIA's compiler (580.159) fails at those beside a loop or 64-bit integers.
+        last = f"{element_of(t).bits - 1}u"
+        places = last if lanes_of(t) == 1 else f"{as_type(t, 'u32')}({last})"
         some = f"(({x} >> {places}) | {some})"
-    elif element_of(t).is_signed:
-        some = f"select({some}, {w.splat(-1, t)}, {x} < {nothing})"
     w.define(op, some, atom=True)
 
 
@@ -139,7 +139,7 @@ def integer_divide(w: Writer, op: Op) -> None:
         if w.sees_lanes and known is None:
             # llvmpipe knows the lanes, and gives 0 for a quotient by -1 of those that it knows.
             w.guards = True
-            b = f"({b} ^ {as_type(t, 'i32')}(nothing))"
+            b = f"({b} ^ {as_type(t, 'i32')}(i32(nothing)))"
         name = w.helper("floor_div" if op.name == "floordiv" else "floor_mod", t)
         w.define(op, f"{name}({a}, {b})", atom=True)
     else:
