@@ -59,6 +59,11 @@ class LayeredStore:
         self._uploads = Uploads(remote, self._upload_failed)
 
     @property
+    def publishes(self) -> bool:
+        """Whether what is built goes to the cache."""
+        return self._publishes
+
+    @property
     def counts(self) -> Counts:
         """Of both: a hit is one of either, a miss is one of both."""
         near, far = self.local.counts, self.remote.counts

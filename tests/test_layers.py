@@ -26,6 +26,8 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "backends": ({"backends", "ir", "store"}, {"numpy"}, {"llvmlite"}),
     "backends/llvm": ({"backends", "ir", "store"}, {"numpy", "llvmlite"}, set()),
     "backends/cpu": ({"backends", "ir", "store"}, {"numpy", "llvmlite"}, set()),
+    "backends/farm": ({"backends", "store"}, set(), set()),
+    "backends/farm/cluster": ({"backends", "store"}, set(), {"distributed"}),
     "runtime": (
         {"runtime", "store", "ir.dtypes", "ir.targets", "ir.abi", "ir.interface", "__version__"},
         {"numpy"},

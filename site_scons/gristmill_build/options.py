@@ -54,6 +54,7 @@ OPTIONS: dict[str, Option] = {
     "cache_mode": Option(
         " | ".join(CACHE_MODES), "what is done with it (else $GRISTMILL_CACHE_MODE, or readwrite)"
     ),
+    "farm": Option("tcp://HOST:PORT", "a Dask cluster that compiles (docs/FARM.md)"),
     "verbose": Option("1 | 0", "show tracebacks and carets for failures", "0"),
     "words": Option("WORD,...", "what `scons demo` looks up", "king,paris,piano,seven"),
     "device": Option("DEVICE", "where `scons demo` runs (else the best device)", ""),
@@ -78,6 +79,7 @@ class Choice:
     out: str
     cache: str
     cache_mode: str
+    farm: str
     verbose: bool
     words: str
     device: str
@@ -110,6 +112,7 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
         said["out"] or "artifacts",
         said["cache"],
         said["cache_mode"] and _word("cache_mode", said["cache_mode"], CACHE_MODES),
+        said["farm"],
         _switch("verbose", said["verbose"]),
         said["words"],
         said["device"],

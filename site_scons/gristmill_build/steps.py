@@ -172,8 +172,9 @@ def compiled(shop: Workshop, ir: bytes, locs: Path, request: dict[str, Any]) -> 
 
         step = "gristmill.backends.steps:compile_step"
         work = (ir.decode(), request["target"], request["options"], action.key)
+        about = (subject(ir), request["target"])
         try:
-            outputs: dict[str, bytes] = shop.run(step, *work, subject=(subject(ir), work[1]))
+            outputs: dict[str, bytes] = shop.run(step, *work, subject=about, action=action)
         except CompileError as error:
             raise source_error(error, locs.read_bytes()) from error
         return outputs
@@ -202,7 +203,7 @@ def assembled(
     def make() -> dict[str, bytes]:
         step = f"gristmill.backends.{backend}.emit:assemble_step"
         about = (subject(ir), request["target"])
-        outputs: dict[str, bytes] = shop.run(step, text, arch, subject=about)
+        outputs: dict[str, bytes] = shop.run(step, text, arch, subject=about, action=action)
         return outputs
 
     outputs = shop.answer(action, ("artifact", "facts"), backend, make)

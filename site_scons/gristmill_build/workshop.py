@@ -24,7 +24,8 @@ class StepError(Exception):
 class Workshop:
     """What the actions of one build share: the store, the worker processes, the tally.
 
-    package: where the compiler's own sources lie. deadline: seconds that one step may take.
+    package: where the compiler's own sources lie. deadline: seconds that one step may take. farm:
+    a `backends.farm.farm.Farm`, which takes the place of the local processes.
     """
 
     def __init__(
@@ -34,9 +35,10 @@ class Workshop:
         verbose: bool,
         package: Path = digest.PACKAGE,
         deadline: float = DEADLINE,
+        farm: Any = None,
     ) -> None:
         self.store, self.jobs, self.verbose, self.package = store, jobs, verbose, package
-        self.deadline = deadline
+        self.deadline, self.farm = deadline, farm
         # Where the constexprs of a trace stand, by the file that it makes: see config.Constexprs.
         self.places: dict[str, dict[str, str]] = {}
         self.changed: set[str] = set()  # results that were changed after they were built
@@ -68,8 +70,17 @@ class Workshop:
         if digest.stage_stamp(stage, self.package) != self._stamps[stage]:
             raise StepError(f"the compiler ({stage}) was edited while it was used; run scons again")
 
-    def run(self, function: str, *args: Any, subject: tuple[str, str]) -> Any:
-        """Call `module:function` in a worker process. subject: the kernel and target it is for."""
+    def run(
+        self,
+        function: str,
+        *args: Any,
+        subject: tuple[str, str],
+        action: Action | None = None,
+    ) -> Any:
+        """Call `module:function` in a worker process. subject: the kernel and target it is for.
+        action: what it does, where another machine may do it."""
+        if self.farm is not None:
+            return self.farm.run(function, *args, subject=subject, action=action)
         with self._lock:
             pool = self._pool
         return pool.run(function, *args, subject=subject)
@@ -138,6 +149,8 @@ class Workshop:
     def close(self) -> None:
         if "_pool" in self.__dict__:
             self._pool.close()
+        if self.farm is not None:
+            self.farm.close()
         self.store.close()
 
     def tally(self) -> dict[str, Any]:
