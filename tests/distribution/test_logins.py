@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gristmill.store.distribution import login
 from gristmill.store.distribution.errors import RegistryRefused, RegistryUnreachable
 from gristmill.store.distribution.oci import push
 from gristmill.store.distribution.reference import Reference
@@ -36,9 +37,9 @@ def test_a_login_that_leads_nowhere_is_told(
         return True
 
     fake.misbehave = ask
-    login = {"GRISTMILL_OCI_USER": "u", "GRISTMILL_OCI_PASSWORD": "hunter2"}
+    known = {"GRISTMILL_OCI_USER": "u", "GRISTMILL_OCI_PASSWORD": "hunter2"}
     reference = Reference.parse(f"{fake.host}/kernels:v1")
-    registry = Registry(reference, timeout=5, attempts=1, environment=login)
+    registry = Registry(reference, timeout=5, attempts=1, environment=known)
     with pytest.raises((RegistryRefused, RegistryUnreachable)) as caught:
         push(registry, shop.packs())
     assert "hunter2" not in str(caught.value)
@@ -61,9 +62,9 @@ def test_a_token_for_reading_is_exchanged_for_one_for_writing(shop: Shop, fake: 
         return True
 
     fake.misbehave = guard
-    login = {"GRISTMILL_OCI_USER": "u", "GRISTMILL_OCI_PASSWORD": "p"}
+    known = {"GRISTMILL_OCI_USER": "u", "GRISTMILL_OCI_PASSWORD": "p"}
     reference = Reference.parse(f"{fake.host}/kernels:v1")
-    push(Registry(reference, attempts=1, environment=login), shop.packs())
+    push(Registry(reference, attempts=1, environment=known), shop.packs())
     assert bought == ["read", "write"]
     assert "v1" in fake.content
 
@@ -88,9 +89,25 @@ def test_a_login_is_not_told_to_where_the_registry_sends(fake: Fake, kind: str) 
             return True
 
         other.misbehave, fake.misbehave = steal, send
-        login = {"GRISTMILL_OCI_USER": "u", "GRISTMILL_OCI_PASSWORD": "hunter2"}
+        known = {"GRISTMILL_OCI_USER": "u", "GRISTMILL_OCI_PASSWORD": "hunter2"}
         reference = Reference.parse(f"{fake.host}/kernels:v1")
-        registry = Registry(reference, timeout=5, attempts=1, environment=login)
+        registry = Registry(reference, timeout=5, attempts=1, environment=known)
         with pytest.raises(RegistryRefused, match=f"a login for {other.host}"):
             registry.manifest("application/json")
     assert told == [None]
+
+
+@pytest.mark.parametrize(
+    ("realm", "plain", "fine"),
+    [
+        ("https://auth.example.com/token", False, True),
+        ("http://auth.example.com/token", False, False),
+        ("HTTP://auth.example.com/token", False, False),
+        ("http://127.0.0.1:5000/token", True, True),
+        ("", True, False),
+    ],
+)
+def test_a_password_is_told_in_the_clear_only_where_the_registry_is(
+    realm: str, plain: bool, fine: bool
+) -> None:
+    assert login._trusted(f'Bearer realm="{realm}",service="s"', plain) is fine

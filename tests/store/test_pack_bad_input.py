@@ -210,6 +210,28 @@ def test_manifests_that_are_none_are_typed_errors(tmp_path: Path, record: bytes)
         pack.entry(0)
 
 
+@pytest.mark.parametrize(
+    "site", [b'{"file":7,"line":1,"column":1}', b'{"file":"a","line":"1","column":1}', b"7", b"{}"]
+)
+def test_places_of_faults_that_are_none_are_typed_errors(tmp_path: Path, site: bytes) -> None:
+    whole = pack_bytes([item()], "none")
+    begin = whole.index(b'{"manifest"')
+    record = whole[begin : whole.index(b"\0", begin)]
+    head, _, _ = record.rpartition(b'"sites":')
+    odd = head + b'"sites":[' + site + b"]}"
+    data = altered(pack_bytes([item()]), lambda t: {"blocks": (text(odd),)})
+    with opened(tmp_path / "a.pack", data) as pack, pytest.raises(PackCorrupt):
+        pack.entry(0)
+
+
+def test_a_blob_of_no_entry_is_told_by_who_verifies(tmp_path: Path) -> None:
+    """Room for what a signature would cover and nobody looks at."""
+    both = pack_bytes([item("one"), item("two", blob=b"x" * 100)])
+    data = altered(both, lambda t: {"blob_of": (t.blob_of[0], t.blob_of[0])})
+    with opened(tmp_path / "a.pack", data) as pack, pytest.raises(PackCorrupt, match="no entry"):
+        pack.verify()
+
+
 def test_a_manifest_of_another_entry_is_refused(tmp_path: Path) -> None:
     names = text(b"interp-kir/shift/i32.kir\nother\ni32")
     data = altered(pack_bytes([item()]), lambda t: {"names": names})
