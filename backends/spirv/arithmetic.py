@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.core import Op, bits_float
-from ...ir.dtypes import Type, VectorType, element_of, lanes_of
+from ...ir.dtypes import DType, Type, VectorType, element_of, lanes_of
 from . import integer
 from .conversions import round_bf16
 from .emitter import Emitter
@@ -149,22 +149,29 @@ def absolute(e: Emitter, op: Op) -> int:
     return e.ins(S.SELECT, e.type(t), negative, e.ins(S.S_NEGATE, e.type(t), x), x)
 
 
+def _integer_sign(e: Emitter, x: int, dtype: DType, lanes: int) -> int:
+    type_, flags = e.ints(dtype.bits, lanes), e.bools(lanes)
+    if dtype.is_signed and dtype.bits >= 32:
+        # By bits: NVIDIA's compiler (580.159) fails at signs made by selections beside a loop or
+        # 64-bit integers.
+        last = e.int_const(dtype.bits - 1, dtype.bits, lanes)
+        below = e.ins(S.SHIFT_RIGHT_ARITHMETIC, type_, x, last)
+        above = e.ins(S.SHIFT_RIGHT_LOGICAL, type_, e.ins(S.S_NEGATE, type_, x), last)
+        return e.ins(S.BITWISE_OR, type_, below, above)
+    zero, one = (e.int_const(n, dtype.bits, lanes) for n in (0, 1))
+    some = e.ins(S.SELECT, type_, e.ins(S.I_NOT_EQUAL, flags, x, zero), one, zero)
+    if not dtype.is_signed:
+        return some
+    below = e.negative(x, dtype, lanes)
+    return e.ins(S.SELECT, type_, below, e.int_const(-1, dtype.bits, lanes), some)
+
+
 def sign(e: Emitter, op: Op) -> int:
     t, (x,) = op.results[0].type, e.operands(op)
     dtype, lanes, type_ = element_of(t), lanes_of(t), e.type(t)
     flags = e.bools(lanes)
-    if not dtype.is_float:
-        zero, one = (e.int_const(n, dtype.bits, lanes) for n in (0, 1))
-        some = e.ins(S.SELECT, type_, e.ins(S.I_NOT_EQUAL, flags, x, zero), one, zero)
-        if not dtype.is_signed:
-            return some
-        if dtype.bits < 32:
-            below = e.negative(x, dtype, lanes)
-            return e.ins(S.SELECT, type_, below, e.int_const(-1, dtype.bits, lanes), some)
-        # Not a selection within another one: NVIDIA's compiler (580.159) fails at those beside a
-        # loop or 64-bit integers.
-        last = e.int_const(dtype.bits - 1, dtype.bits, lanes)
-        return e.ins(S.BITWISE_OR, type_, e.ins(S.SHIFT_RIGHT_ARITHMETIC, type_, x, last), some)
+    if dtype.is_int:
+        return _integer_sign(e, x, dtype, lanes)
     bits = 32 if dtype.name == "bf16" else dtype.bits
     zero, one, less = (e.float_const(v, bits, lanes) for v in (0.0, 1.0, -1.0))
     rest = e.ins(S.SELECT, type_, e.ins(S.F_ORD_EQUAL, flags, x, zero), zero, x)

@@ -87,15 +87,18 @@ def sign(w: Writer, op: Op) -> None:
     if element_of(t).is_float:
         w.define(op, f"{w.helper('sign_of', t)}({x})", atom=True)
         return
-    nothing, one = zero(t), w.splat(1, t)
-    some = f"select({nothing}, {one}, {x} != {nothing})"
-    if element_of(t).is_signed:
-        # No ordering, which Mesa takes for known of a widened i32, and no selection within another
-        # one: NVIDIA's compiler (580.159) fails at those beside a loop or 64-bit integers.
-        last = f"{element_of(t).bits - 1}u"
-        places = last if lanes_of(t) == 1 else f"{as_type(t, 'u32')}({last})"
-        some = f"(({x} >> {places}) | {some})"
-    w.define(op, some, atom=True)
+    dtype = element_of(t)
+    if not dtype.is_signed:
+        w.define(op, f"select({zero(t)}, {w.splat(1, t)}, {x} != {zero(t)})", atom=True)
+        return
+    # By bits. Mesa takes an ordering of a widened i32 for known, and NVIDIA's compiler (580.159)
+    # fails at signs made by selections beside a loop or 64-bit integers.
+    last = f"{dtype.bits - 1}u"
+    places = last if lanes_of(t) == 1 else f"{as_type(t, 'u32')}({last})"
+    words = as_type(t, "u64" if dtype.bits == 64 else "u32")
+    x = w.let(x)
+    above = f"bitcast<{type_name(t)}>(bitcast<{words}>(-{x}) >> {places})"
+    w.define(op, f"(({x} >> {places}) | {above})", atom=True)
 
 
 def extreme(w: Writer, op: Op) -> None:
@@ -114,8 +117,8 @@ def divide(w: Writer, op: Op) -> None:
     known = w.bits.get(op.operands[1].id)
     if op.operands[0].id in w.zeros:
         a = w.hidden(a, t)
-    if op.operands[1].id in w.zeros and known is None:
-        b = w.hidden(b, t)
+    if known is None and (op.operands[1].id in w.zeros or op.operands[0] is op.operands[1]):
+        b = w.hidden(b, t)  # x / x is not 1 of a 0, an infinity or a NaN
     small = known is not None and abs(bits_float(known, element_of(t))) <= _LARGE
     if element_of(t) == f16:
         wide = as_type(t, "f32")
