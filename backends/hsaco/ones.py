@@ -8,7 +8,7 @@ from it. Sums that no carry crosses are `or`s to LLVM as well.
 
 from __future__ import annotations
 
-from ...ir.core import Kernel, Op, walk
+from ...ir.core import Kernel, Op, Value, walk
 from ...ir.dtypes import lanes_of
 from .joins import hide
 from .known import Known, note, width
@@ -17,24 +17,27 @@ from .lowering import Lowering
 _HALVES = (0xFFFFFFFF, 0xFFFFFFFF << 32)
 
 
-def filled(kernel: Kernel) -> dict[int, int]:
-    """Result of an `or` or a sum -> number of an operand that has a half of all ones, and is no
-    constant."""
+def filled(kernel: Kernel) -> dict[int, tuple[int, ...]]:
+    """Result of an `or` or a sum without constants -> numbers of the operands that have a half of
+    all ones."""
     if not any(map(_source, walk(kernel.body))):
         return {}
     known: Known = {}
     constants: set[int] = set()
-    found: dict[int, int] = {}
+    found: dict[int, tuple[int, ...]] = {}
     for op in walk(kernel.body):
         note(known, op)
         if op.name == "const":
             constants.add(op.result.id)
         elif op.name in ("or", "add") and width(op.result) == 64:
-            for n, v in enumerate(op.operands):
-                halves = any(o & h == h for _, o in known.get(v.id, ()) for h in _HALVES)
-                if halves and constants.isdisjoint(v.id for v in op.operands):
-                    found[op.result.id] = n
+            numbers = tuple([n for n, v in enumerate(op.operands) if _has_half(known, v)])
+            if numbers and constants.isdisjoint(v.id for v in op.operands):
+                found[op.result.id] = numbers
     return found
+
+
+def _has_half(known: Known, value: Value) -> bool:
+    return any(ones & half == half for _, ones in known.get(value.id, ()) for half in _HALVES)
 
 
 def _source(op: Op) -> bool:
@@ -47,9 +50,10 @@ def _source(op: Op) -> bool:
     return isinstance(word, int) and any(word & half == half for half in _HALVES)
 
 
-def emit_filled(x: Lowering, op: Op, number: int) -> None:
-    """Such an op, with that operand hidden."""
+def emit_filled(x: Lowering, op: Op, numbers: tuple[int, ...]) -> None:
+    """Such an op, with those operands hidden."""
     parts = [x.parts(v) for v in op.operands]
-    parts[number] = [hide(x.f, "i64", part) for part in parts[number]]
+    for n in numbers:
+        parts[n] = [hide(x.f, "i64", part) for part in parts[n]]
     pairs = [[p[n if len(p) > 1 else 0] for p in parts] for n in range(lanes_of(op.result.type))]
     x.set(op.result, [x.f.value(f"{op.name} i64 {a}, {b}") for a, b in pairs])

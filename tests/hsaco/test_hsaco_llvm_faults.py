@@ -43,15 +43,19 @@ FILLED = {
 }
 
 
-def joined(made: str, op: str = "or") -> Kernel:
-    """x[i] = x[i] | a where %2 is not 0, in another block than that of a."""
+def joined(made: str, op: str = "or", half: int = 0) -> Kernel:
+    """x[i] = (x[i] | half) | a where %2 is not 0, in another block than that of a."""
     body = f"""
     {made}
     %30 = local_linear_id : i32
     %31 = const 32 : i32
     %32 = add %30, %31 : i32
     store %0, %32, %a
-    %33 = load %0, %30 : i64
+    %37 = load %0, %30 : i64
+    %38 = const {half} : i64
+    %33 = or %37, %38 : i64
+    %39 = add %32, %31 : i32
+    store %0, %39, %33
     %34 = const 0 : i32
     %35 = ne %2, %34 : bool
     if %35 {{
@@ -66,11 +70,13 @@ def joined(made: str, op: str = "or") -> Kernel:
     return kernel(parameters, body.replace("%a", "%29"))
 
 
+@pytest.mark.parametrize("half", [0, 0xFFFFFFFF])
 @pytest.mark.parametrize("name", FILLED)
-def test_a_half_of_all_ones_stays(name: str, require: Callable[..., None]) -> None:
+def test_a_half_of_all_ones_stays(name: str, half: int, require: Callable[..., None]) -> None:
+    """half: of the other operand, whose bits may be all ones as well."""
     require("llvm-objdump")
-    k = joined(FILLED[name])
-    before = np.arange(64, dtype=np.int64) * 12345678912345
+    k = joined(FILLED[name], half=half)
+    before = np.arange(96, dtype=np.int64) * 12345678912345
     wanted = before.copy()
     interp.run(k, [wanted, 5, 1], (1, 1, 1))
     for arch in BASELINES:
@@ -83,8 +89,10 @@ def test_other_ors_and_sums_are_left_to_llvm() -> None:
     assert ones.filled(joined("%a = not %1 : i64")) == {}
     assert ones.filled(joined("%20 = const 4294967294 : i64\n%a = or %1, %20 : i64")) == {}
     assert ones.filled(joined("%a = const -1 : i64")) == {}
-    assert [*ones.filled(joined(FILLED["a constant"])).values()] == [1]
-    assert [*ones.filled(joined(FILLED["a constant"], "add")).values()] == [1]
+    assert [*ones.filled(joined(FILLED["a constant"])).values()] == [(1,)]
+    both = joined(FILLED["a negative one"], half=0xFFFFFFFF)
+    assert [*ones.filled(both).values()] == [(0, 1)]
+    assert [*ones.filled(joined(FILLED["a constant"], "add")).values()] == [(1,)]
     assert ones.filled(joined(FILLED["a constant"], "xor")) == {}
 
 
