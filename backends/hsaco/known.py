@@ -12,6 +12,7 @@ from ...ir.ops.table import Effect
 Bits = tuple[int, int]  # masks of the bits that are 0, and of those that are 1
 Known = dict[int, tuple[Bits, ...]]  # of each lane, by value
 _COUNTS = frozenset(("popcount", "clz", "ctz"))
+_MOVES = frozenset(("vector", "splat", "extract", "insert", "shuffle", "bitcast"))
 _NOTHING = (0, 0)
 
 
@@ -44,13 +45,31 @@ def _lanes(known: Known, value: Value, count: int) -> tuple[Bits, ...]:
 
 
 def _moved(known: Known, op: Op) -> tuple[Bits, ...] | None:
-    """The lanes of what only moves some."""
-    if op.name in ("vector", "splat"):
-        count = lanes_of(op.result.type) if op.name == "splat" else 1
-        return tuple(_lanes(known, v, 1)[0] for v in op.operands) * count
-    if op.name == "extract" and isinstance(lane := op.attr("lane"), int):
-        return (_lanes(known, op.operands[0], lanes_of(op.operands[0].type))[lane],)
-    return None
+    """The lanes of what only moves some, or takes bits as others."""
+    name = op.name
+    if name not in _MOVES:
+        return None
+    given = [lane for v in op.operands for lane in _lanes(known, v, lanes_of(v.type))]
+    if name == "bitcast":
+        return _recast(given, width(op.operands[0]), width(op.result), lanes_of(op.result.type))
+    if name == "shuffle":
+        lanes = op.attr("lanes")
+        assert isinstance(lanes, tuple)
+        return tuple(given[n] for n in lanes if isinstance(n, int))
+    if name in ("vector", "splat"):
+        return tuple(given) * (lanes_of(op.result.type) // len(given))
+    lane = op.attr("lane")
+    assert isinstance(lane, int)
+    if name == "extract":
+        return (given[lane],)
+    return (*given[:lane], given[-1], *given[lane + 1 : -1])
+
+
+def _recast(given: list[Bits], bits: int, wanted: int, count: int) -> tuple[Bits, ...]:
+    """The bits of all lanes, the first one lowest, as lanes of other widths."""
+    zeros, ones = (sum(lane[k] << n * bits for n, lane in enumerate(given)) for k in (0, 1))
+    mask = (1 << wanted) - 1
+    return tuple((zeros >> n * wanted & mask, ones >> n * wanted & mask) for n in range(count))
 
 
 def _lane(op: Op, given: list[Bits]) -> Bits:
@@ -65,7 +84,7 @@ def _lane(op: Op, given: list[Bits]) -> Bits:
         return mask & ~0x7F, 0
     if ROWS[op.name].effect is Effect.ID:  # below 2**31 each
         return 1 << bits - 1, 0
-    if op.name in ("convert", "bitcast"):
+    if op.name == "convert":
         return _converted(op, given[0], bits)
     if op.name == "select":
         (a, b), (c, d) = given[1:]
@@ -119,30 +138,59 @@ def _below(count: int, bits: int) -> Bits:
 
 
 def _add(op: Op, given: list[Bits], bits: int) -> Bits:
-    if (given[0][0] | given[1][0]) == (1 << bits) - 1:
-        return _or(op, given, bits)
-    return _below(1 + max(_size(g, bits) for g in given), bits)
+    return _sum(given, bits, 0)
+
+
+def _sub(op: Op, given: list[Bits], bits: int) -> Bits:
+    zeros, ones = given[-1]
+    left = given[0] if len(given) > 1 else ((1 << bits) - 1, 0)  # of a negation: 0
+    return _sum([left, (ones, zeros)], bits, 1)
+
+
+def _sum(given: list[Bits], bits: int, carry: int) -> Bits:
+    """A bit is known where both are and what is carried to it is: it is one in the sum of the least
+    numbers that there may be, or none in that of the greatest."""
+    mask = (1 << bits) - 1
+    (a, b), (c, d) = given
+    greatest, least = (~a & mask) + (~c & mask) + carry, b + d + carry
+    carried = ~(greatest ^ a ^ c) | (least ^ b ^ d)
+    sure = (a | b) & (c | d) & carried & mask
+    return ~greatest & sure, least & sure
 
 
 def _mul(op: Op, given: list[Bits], bits: int) -> Bits:
     return _below(sum(_size(g, bits) for g in given), bits)
 
 
-def _min(op: Op, given: list[Bits], bits: int) -> Bits:
-    sizes = [_size(g, bits) for g in given]
-    signed = element_of(op.result.type).is_signed
-    return _below(max(sizes) if signed else min(sizes), bits)
+def _extreme(op: Op, given: list[Bits], bits: int) -> Bits:
+    """One of the two; unsigned, not above or below either."""
+    zeros, ones = given[0][0] & given[1][0], given[0][1] & given[1][1]
+    if element_of(op.result.type).is_signed:
+        return zeros, ones
+    if op.name == "min":
+        return zeros | _below(min(_size(g, bits) for g in given), bits)[0], ones
+    return zeros, ones | max(_leading(g[1], bits) for g in given)
+
+
+def _leading(mask: int, bits: int) -> int:
+    """The bits at the top of a mask that follow each other."""
+    return -(1 << (~mask & (1 << bits) - 1).bit_length()) & (1 << bits) - 1
 
 
 def _least(op: Op, given: list[Bits], bits: int) -> Bits:
-    """Quotients and remainders of what is not negative are no greater."""
+    """Quotients and remainders of what is not negative, by what is not, are no greater."""
+    if element_of(op.result.type).is_signed and not given[1][0] >> bits - 1:
+        return _NOTHING
     return _below(_size(given[0], bits), bits)
 
 
 def _shift(op: Op, given: list[Bits], bits: int) -> Bits:
     (zeros, ones), (low, high) = given
     if low | high != (1 << bits) - 1:  # not by a constant
-        return _least(op, given, bits) if op.name == "shr" else _NOTHING
+        if op.name == "shl":
+            return _NOTHING
+        signed = element_of(op.result.type).is_signed
+        return _leading(zeros, bits), _leading(ones, bits) if signed else 0
     by, mask = high % bits, (1 << bits) - 1
     if op.name == "shl":
         return zeros << by | (1 << by) - 1, ones << by
@@ -160,8 +208,10 @@ _RULES: dict[str, Callable[[Op, list[Bits], int], Bits]] = {
     "not": _not,
     "add": _add,
     "mul": _mul,
-    "min": _min,
-    "max": lambda op, given, bits: _below(max(_size(g, bits) for g in given), bits),
+    "sub": _sub,
+    "neg": _sub,
+    "min": _extreme,
+    "max": _extreme,
     "floordiv": _least,
     "mod": _least,
     "shl": _shift,

@@ -8,7 +8,7 @@ from it. Sums that no carry crosses are `or`s to LLVM as well.
 
 from __future__ import annotations
 
-from ...ir.core import Kernel, Op, Value, walk
+from ...ir.core import Kernel, Op, Value, ops_named, walk
 from ...ir.dtypes import lanes_of
 from .joins import hide
 from .known import Known, note, width
@@ -20,7 +20,7 @@ _HALVES = (0xFFFFFFFF, 0xFFFFFFFF << 32)
 def filled(kernel: Kernel) -> dict[int, tuple[int, ...]]:
     """Result of an `or` or a sum without constants -> numbers of the operands that have a half of
     all ones."""
-    if not any(map(_source, walk(kernel.body))):
+    if not any(width(op.result) == 64 for op in ops_named(kernel.body, "or", "add")):
         return {}
     known: Known = {}
     constants: set[int] = set()
@@ -38,16 +38,6 @@ def filled(kernel: Kernel) -> dict[int, tuple[int, ...]]:
 
 def _has_half(known: Known, value: Value) -> bool:
     return any(ones & half == half for _, ones in known.get(value.id, ()) for half in _HALVES)
-
-
-def _source(op: Op) -> bool:
-    """Where a half of all ones comes from."""
-    if op.name == "not":
-        return width(op.result) == 64
-    if op.name != "const" or width(op.result) != 64:
-        return False
-    word = op.attr("bits")
-    return isinstance(word, int) and any(word & half == half for half in _HALVES)
 
 
 def emit_filled(x: Lowering, op: Op, numbers: tuple[int, ...]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gristmill.backends.compile import Options
-from gristmill.backends.hsaco import emit, ones, settle
+from gristmill.backends.hsaco import emit, known, ones, settle
 from gristmill.ir import interp
 from gristmill.ir.core import Kernel, walk
 from gristmill.ir.dtypes import DTYPES
@@ -35,6 +35,14 @@ FILLED = {
         %22 = bitcast %21 : i64
         %23 = const -4294967296 : i64
         %a = add %22, %23 : i64""",
+    "a difference": """%20 = const 4294967295 : i64
+        %21 = and %1, %20 : i64
+        %22 = const -1 : i64
+        %a = sub %22, %21 : i64""",
+    "of two words": """%20 = const 4294967295 : u32
+        %21 = bitcast %2 : u32
+        %22 = vector %20, %21 : u32x2
+        %a = bitcast %22 : i64""",
     "chosen": """%20 = const -4294967295 : i64
         %21 = const -4294967290 : i64
         %22 = const 3 : i32
@@ -94,6 +102,58 @@ def test_other_ors_and_sums_are_left_to_llvm() -> None:
     assert [*ones.filled(both).values()] == [(0, 1)]
     assert [*ones.filled(joined(FILLED["a constant"], "add")).values()] == [(1,)]
     assert ones.filled(joined(FILLED["a constant"], "xor")) == {}
+
+
+OPS = ("and", "or", "xor", "add", "sub", "mul", "min", "max", "floordiv", "mod", "shl", "shr")
+
+
+@pytest.mark.parametrize("name", ["i32", "u32", "i64", "u64"])
+def test_what_is_known_of_bits_holds(name: str) -> None:
+    """Of all ops, on operands some of whose bits are the same in each of many runs."""
+    dtype, rng = DTYPES[name], np.random.default_rng(1)
+    storage = dtype.storage
+    lines, results = [], []
+
+    def value(text: str) -> str:
+        lines.append(f"%{len(lines) + 10} = {text} : {name}")
+        return f"%{len(lines) + 9}"
+
+    def mask(ones: float) -> str:
+        word = int(sum((rng.random() < ones) << n for n in range(dtype.bits)))
+        top = int(rng.integers(0, dtype.bits))
+        word = word | -1 << top if rng.random() < 0.5 else word & ~(-1 << top)
+        word &= (1 << dtype.bits) - 1
+        signed = dtype.is_signed and word >> dtype.bits - 1
+        return value(f"const {word - (1 << dtype.bits) if signed else word}")
+
+    for op in (*OPS, "not", "neg"):
+        for _ in range(12):
+            a, b = (
+                value(f"or {value(f'and {v}, {mask(0.6)}')}, {mask(0.4)}") for v in ("%1", "%2")
+            )
+            if op in ("shl", "shr") and rng.random() < 0.5:
+                b = value(f"const {int(rng.integers(0, dtype.bits))}")
+            results.append(value(f"{op} {a}, {b}" if op in OPS else f"{op} {a}"))
+    stores = []
+    for n, result in enumerate(results):
+        stores += [f"%{5000 + n} = const {n} : i32", f"store %0, %{5000 + n}, {result}"]
+    k = kernel(
+        f"x: {name} buffer readwrite, a: {name} scalar, b: {name} scalar",
+        "\n".join([*lines, *stores, "return"]),
+    )
+    found: known.Known = {}
+    for made in walk(k.body):
+        known.note(found, made)
+    masks = [found.get(int(r[1:]), ((0, 0),))[0] for r in results]
+    assert sum(any(m) for m in masks) > len(masks) // 2
+    zeros, ones = (np.array([m[n] for m in masks], np.uint64) for n in (0, 1))
+    for _ in range(20):
+        x = np.zeros(len(results), storage)
+        a, b = (storage.type(v) for v in rng.integers(dtype.min, dtype.max, 2, storage, True))
+        interp.run(k, [x, a, b], (1, 1, 1))
+        bits = x.view(f"u{dtype.bytes}").astype(np.uint64)
+        assert not (bits & zeros).any()
+        assert ((bits & ones) == ones).all()
 
 
 # dot products -----------------------------------------------------------------------------------
