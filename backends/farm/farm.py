@@ -22,7 +22,8 @@ from typing import Any
 
 from ...store.interface import Outputs, Remote
 from ...store.key import Action
-from ..compile import CompileError
+from ...store.message import plain
+from ..compile import CompileError, CompileLimitError
 from ..limits import DEADLINE, MEMORY
 from ..pool import Pool
 from . import parcels
@@ -152,8 +153,8 @@ class Farm:
             if kind == "done":
                 return self._judged(worker, action, what, here)
             if kind == "failed":
-                told, limit = what
-                return self._doubted(worker, told, limit, here)
+                told, limit = what if isinstance(what, tuple) and len(what) == 2 else (what, False)
+                return self._doubted(worker, str(told), bool(limit), here)
             if kind == "absent":  # the arguments; another time, with the message
                 job = Job(job.text, job.function, self._whole(job), "", job.timeout)
             else:
@@ -201,10 +202,13 @@ class Farm:
         self, worker: str, action: Action, outputs: Outputs, here: Callable[[], Any]
     ) -> None:
         """Refuse a worker whose result is not what is compiled here. PoisonedWorkerError where
-        others of its results were taken already."""
+        others of its results were taken already, CompileLimitError where this machine cannot
+        tell."""
         self._count("audited")
         try:
             same = here() == outputs
+        except CompileLimitError:  # this machine is slow, or small: no word on the worker
+            raise
         except CompileError:
             same = False
         if same:
@@ -256,6 +260,7 @@ class Farm:
         return f"it has given no result for {bound:g} s" if late else ""
 
     def _refuse(self, worker: str, reason: str) -> None:
+        reason = plain(reason)  # much of it the worker said
         with self._lock:
             first = worker not in self.refused
             self.refused.setdefault(worker, reason)
@@ -267,6 +272,7 @@ class Farm:
             first, self.lost = not self.lost, self.lost or reason
             cluster, self._cluster = self._cluster, None
         if first:
+            reason = plain(reason)
             self.warn(f"farm {self.address}: {reason}; what is left is compiled here")
         if cluster is not None:
             cluster.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ def test_a_build_by_a_farm_is_the_same_build(cluster: Loopback, project: Project
     cluster.worker(GRISTMILL_CACHE=str(cache), PYTHONPATH=where)
     run = project.scons(f"farm={cluster.address}", f"cache={cache}")
     assert (run.status, run.err, run.built) == (0, "", 6)
-    assert f"gristmill: farm {cluster.address}: 3 steps by it, 1 of them compiled here" in run.out
+    did = rf"gristmill: farm {re.escape(cluster.address)}: 3 steps by it, [1-3] of them compiled he"
+    assert re.search(did, run.out), run.out  # which ones beside the first, is drawn
     farmed = project.artifacts()
     alone = Project(project.root.parents[1] / "alone", project.compiler)
     assert alone.scons().status == 0

@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 from farm_cluster import work
+from gristmill.backends.compile import CompileLimitError
 from gristmill.backends.farm import identity, parcels
 from gristmill.backends.farm.checking import check_outputs
 from gristmill.backends.farm.errors import WrongResultError
+from gristmill.backends.farm.farm import Farm
 from gristmill.backends.steps import compile_step
 from gristmill.store.interface import CacheError
 from gristmill.store.key import assemble_action, compile_action
 from gristmill.store.local import LocalStore
 from gristmill.store.manifest import Manifest
+from need import Need
 
 
 def test_what_differs_between_two_machines_is_named() -> None:
@@ -81,6 +84,21 @@ def test_facts_of_an_assembler_are_json() -> None:
     assert check_outputs(action, {"artifact": b"", "facts": b"{}"})
     with pytest.raises(WrongResultError):
         check_outputs(action, {"artifact": b"", "facts": b"{"})
+
+
+def test_an_audit_that_this_machine_cannot_make_blames_nobody(require: Need) -> None:
+    require("distributed")
+    action, args = work(1)
+    refusals: list[str] = []
+
+    def late() -> None:
+        raise CompileLimitError("k", "interp-kir", "not done in time")
+
+    with Farm("tcp://127.0.0.1:9", 1, warn=refusals.append) as farm:
+        with pytest.raises(CompileLimitError):
+            farm._judged("worker", action, ("here", compile_step(*args)), late)
+        assert not farm.refused
+    assert not refusals
 
 
 class Broken(LocalStore):
