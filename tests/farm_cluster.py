@@ -29,6 +29,17 @@ body(%x.0: buffer<f32,readwrite>) {{
 }}
 """
 
+# Tells a file that a worker serves: Dask calls `dask_setup` before the scheduler knows of it.
+READY = """
+async def _tell(worker):
+    import asyncio
+    while worker.status.name != "running":
+        await asyncio.sleep(0.01)
+    open({}, "w").write(worker.address)
+def dask_setup(worker):
+    worker.loop.add_callback(_tell, worker)
+"""
+
 
 def work(size: int, more: str = "") -> tuple[Action, tuple[str, str, dict[str, bool], str]]:
     """An action that takes a few milliseconds, and the arguments of its step."""
@@ -55,7 +66,7 @@ class Loopback:
         """A worker that has begun to serve. preload: Python that it executes before."""
         words = ["--no-nanny", "--nthreads", "2", "--local-directory", str(self.folder)]
         ready = self.folder / f"ready{len(self.processes)}"
-        code = f"def dask_setup(worker):\n    open({str(ready)!r}, 'w').write(worker.address)\n"
+        code = READY.format(repr(str(ready)))
         script = self.folder / f"preload{len(self.processes)}.py"
         script.write_text(f"{preload}\n{code}")
         found = self._start("worker", self.address, *words, "--preload", str(script), **environment)
