@@ -94,6 +94,7 @@ def validate(
 def prepare(kernel: Kernel, options: Options) -> Kernel:
     """The kernel after the passes of this target."""
     from ...ir import passes
+    from ...ir.passes.chains import CutChains
     from ...ir.passes.fragments import Fragments
     from ...ir.passes.fragments_hidden import HiddenFragments
     from ...ir.passes.unroll import Unroll
@@ -108,7 +109,7 @@ def prepare(kernel: Kernel, options: Options) -> Kernel:
         renumber=False,
         fragments=HiddenFragments() if native else Fragments(),
     )
-    return passes.run(kernel, steps)
+    return passes.run(kernel, (*steps, CutChains()))
 
 
 def _place(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ...ir import abi, passes
 from ...ir.core import Kernel, Op
+from ...ir.passes.chains import CutChains
 from ...ir.passes.unroll import Unroll
 from ..compile import CompileError, Emitted, Options
 from ..usage import ID_OPS, Usage, scan
@@ -54,7 +55,7 @@ def prepare(kernel: Kernel, options: Options, native: frozenset[str] = frozenset
     steps = passes.standard(
         support(kernel, native), checks=options.checks, unroll=unroll, renumber=False
     )
-    return passes.run(kernel, steps)
+    return passes.run(kernel, (*steps, CutChains()))
 
 
 def emit_lowered(
