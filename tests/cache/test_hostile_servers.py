@@ -22,6 +22,7 @@ from need import Need
 
 OUTPUTS = {"artifact": b"\x7fELF" * 500, "empty": b"", "manifest": b"{}"}
 QUICK = {"GRISTMILL_CACHE_TIMEOUT": "0.5", "GRISTMILL_CACHE_FLUSH": "0.3"}
+PATIENT = {"GRISTMILL_CACHE_TIMEOUT": "30"}  # where nothing hangs: a busy machine is slow
 
 
 def key_of(name: object) -> str:
@@ -55,14 +56,14 @@ def bad(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "zz", "", "A" * 64])
 def test_a_name_that_is_no_digest_is_not_asked_for(bad: Any, name: str) -> None:
-    store = open_remote(bad.url, QUICK)
+    store = open_remote(bad.url, PATIENT)
     assert store.get(name) is None
     assert store.action(name) is None
     assert not bad.requests
 
 
 def test_what_is_nowhere_takes_one_request(reapi: BadReapi) -> None:
-    assert open_remote(reapi.url, QUICK).get(key_of("a")) is None
+    assert open_remote(reapi.url, PATIENT).get(key_of("a")) is None
     assert reapi.requests == ["result"]
 
 
@@ -72,7 +73,7 @@ def test_a_batch_of_any_size_is_survived(reapi: BadReapi, most: int) -> None:
     reapi.capabilities = lambda request: reapi.m.ServerCapabilities(  # type: ignore[method-assign]
         cache_capabilities=cache
     )
-    store = open_remote(reapi.url, QUICK)
+    store = open_remote(reapi.url, PATIENT)
     store.put(key_of("a"), OUTPUTS)
     assert store.get(key_of("a")) == OUTPUTS
 
@@ -89,7 +90,7 @@ def listing(server: BadReapi, *sizes: int) -> None:
 
 
 def test_a_result_of_many_gigabytes_is_not_fetched(reapi: BadReapi) -> None:
-    store = open_remote(reapi.url, QUICK)
+    store = open_remote(reapi.url, PATIENT)
     store.put(key_of("a"), OUTPUTS)
     listing(reapi, *[entries.LARGEST] * 8)
     assert store.get(key_of("a")) is None
@@ -119,7 +120,7 @@ def test_a_stream_ends_by_what_came_of_it_not_by_what_was_announced(
 def test_what_many_results_hold_fits_into_memory(
     reapi: BadReapi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = open_remote(reapi.url, QUICK)
+    store = open_remote(reapi.url, PATIENT)
     for n in range(10):
         store.put(key_of(n), {"artifact": b"%d" % n * 100_000})
     monkeypatch.setattr(reapi_store, "_TOGETHER", 500_000)
@@ -146,10 +147,10 @@ def test_an_object_longer_than_announced_is_not_read_to_its_end(
             sent[0] += 1 << 16
 
     monkeypatch.setattr(cache_doubles._Handler, "do_GET", endless)
-    store = open_remote("s3://bucket/x", {"GRISTMILL_CACHE_TIMEOUT": "5"})
+    store = open_remote("s3://bucket/x", PATIENT)
     begin = time.monotonic()
     assert store.get(key_of("a")) is None
-    assert time.monotonic() - begin < 4
+    assert time.monotonic() - begin < 20
     assert sent[0] < 100 << 20
 
 
@@ -170,9 +171,9 @@ def test_what_a_server_says_cannot_steer_a_terminal(
             cache_doubles._Handler, "do_GET", lambda handler: handler._answer(400, words.encode())
         )
         url = "s3://bucket/x"
-    open_remote(url, QUICK).put(key_of("a"), OUTPUTS)
+    open_remote(url, PATIENT).put(key_of("a"), OUTPUTS)
     warnings: list[str] = []
-    store = open_store(url, "read", tmp_path, QUICK, warnings.append)
+    store = open_store(url, "read", tmp_path, PATIENT, warnings.append)
     for _ in range(3):
         assert store.get(key_of("a")) is None
     assert len(warnings) == 1
@@ -183,7 +184,7 @@ def test_what_a_server_says_cannot_steer_a_terminal(
 
 def test_blobs_that_were_not_acknowledged_are_not_published(reapi: BadReapi) -> None:
     reapi.write = lambda request: reapi.m.BatchUpdateBlobsResponse()  # type: ignore[method-assign]
-    store = open_remote(reapi.url, QUICK)
+    store = open_remote(reapi.url, PATIENT)
     with pytest.raises(CacheError, match="0 blobs answered of"):
         store.put(key_of("a"), OUTPUTS)
     assert store.counts.written == 0
@@ -200,8 +201,8 @@ def test_a_server_that_hangs_costs_many_keys_the_time_of_one(bad: Any) -> None:
 
 
 def test_results_that_fail_together_are_no_hits(objects: BadObjects, tmp_path: Path) -> None:
-    open_remote("s3://bucket/x", QUICK).put(key_of("a"), OUTPUTS)
-    store = open_store("s3://bucket/x", "read", tmp_path, QUICK)
+    open_remote("s3://bucket/x", PATIENT).put(key_of("a"), OUTPUTS)
+    store = open_store("s3://bucket/x", "read", tmp_path, PATIENT)
     right = cache_doubles._Handler.do_GET
 
     def failing(handler: Any) -> None:
@@ -223,8 +224,8 @@ def full(root: Path) -> Path:
 
 
 def test_what_a_full_disk_did_not_keep_makes_no_count_negative(bad: Any, tmp_path: Path) -> None:
-    open_remote(bad.url, QUICK).put(key_of("a"), OUTPUTS)
-    store = open_store(bad.url, "read", full(tmp_path / "file"), QUICK)
+    open_remote(bad.url, PATIENT).put(key_of("a"), OUTPUTS)
+    store = open_store(bad.url, "read", full(tmp_path / "file"), PATIENT)
     assert store.get(key_of("a")) == OUTPUTS
     counts = store.counts
     assert (counts.hits, counts.misses, counts.written, counts.unkept) == (1, 0, 0, 1)
@@ -237,7 +238,7 @@ def test_what_is_under_way_at_the_end_is_counted_once(
     """Nor does a thread whose connection was closed end in a traceback."""
     odd: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", odd.append)
-    store = open_store(reapi.url, "readwrite", tmp_path, QUICK)
+    store = open_store(reapi.url, "readwrite", tmp_path, PATIENT)
     assert isinstance(store, LayeredStore)
     assert store.get(key_of("x")) is None
     right: Callable[[Any], Any] = reapi.missing
