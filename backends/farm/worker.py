@@ -38,7 +38,14 @@ def _pool() -> Pool:
 
 
 def done(job: Job) -> Outcome:
-    """Do an action. Raises nothing that a job could be the reason of."""
+    """Do an action. Raises nothing that a job or this machine could be the reason of."""
+    try:
+        return _done(job)
+    except OSError as error:  # as it is, a client would take it for a broken connection
+        return "refused", f"its machine fails: {type(error).__name__}: {error}"
+
+
+def _done(job: Job) -> Outcome:
     action = parsed(job.text)
     if reason := lack(action):
         return "refused", reason

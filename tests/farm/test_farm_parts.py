@@ -9,7 +9,7 @@ import pytest
 
 from farm_cluster import work
 from gristmill.backends.compile import CompileLimitError
-from gristmill.backends.farm import identity, parcels
+from gristmill.backends.farm import identity, parcels, worker
 from gristmill.backends.farm.checking import check_outputs
 from gristmill.backends.farm.errors import WrongResultError
 from gristmill.backends.farm.farm import Farm
@@ -40,6 +40,20 @@ def test_what_a_machine_lacks_for_an_action_is_named() -> None:
     )
     assert "the digest 0000" in lack(compile_action(b"", "ptx-sm_80", {}, "0" * 64, []))
     assert "no ptxas 1.0" in lack(assemble_action(b"", "cubin-sm_80", compiler, "ptxas 1.0"))
+
+
+def test_a_machine_that_fails_is_refused_and_the_cluster_is_not_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    action = compile_action(b"", "ptx-sm_80", {}, identity.identity()["compiler (ptx)"], [])
+    monkeypatch.setattr(worker, "_known", full)
+    job = worker.Job(action.text, "compile_step", ("here", b""), "", 10.0)
+    kind, why = worker.done(job)
+    assert kind == "refused"
+    assert why == "its machine fails: OSError: [Errno 28] No space left on device"
 
 
 def test_tools_that_are_no_packages_are_found_as_keys_name_them(
