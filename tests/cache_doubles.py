@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import http.server
 import threading
 from collections.abc import Callable, Iterator
@@ -10,6 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gristmill.store.reapi.messages import METHODS, messages
+
+
+def key_of(name: object) -> str:
+    """The key of an action of that name."""
+    return hashlib.sha256(str(name).encode()).hexdigest()
 
 
 class BadObjects(http.server.ThreadingHTTPServer):

@@ -25,3 +25,12 @@ def quotients(t: DType, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
     whole = (y.view(np.uint64) * factors).view(t.storage)
     x, y = np.concatenate([x, whole, whole - 1]), np.concatenate([y, y, y])
     return x, y
+
+
+def grouped(
+    t: DType, rng: np.random.Generator, workgroup: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """As `quotients`, what fills whole workgroups of so many elements, and how many those are."""
+    x, y = quotients(t, rng)
+    groups = len(x) // workgroup
+    return x[: groups * workgroup], y[: groups * workgroup], groups

@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime
 import hashlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cache_doubles import BadObjects, BadReapi, bad_objects, bad_reapi
+from cache_doubles import BadReapi, bad_reapi, key_of
 from gristmill.store.interface import CacheError
 from gristmill.store.layered import LayeredStore
 from gristmill.store.opening import open_remote, open_store
@@ -21,35 +20,6 @@ OUTPUTS = {"artifact": b"\x7fELF" * 500, "manifest": b"{}"}
 OTHER = {"artifact": b"another", "manifest": b"[]"}
 LARGE = {"artifact": bytes(range(256)) * 8192}  # 2 MB: more than a batch, and than an entry carries
 QUICK = {"GRISTMILL_CACHE_TIMEOUT": "0.5", "GRISTMILL_CACHE_FLUSH": "0.5"}
-
-
-def key_of(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()
-
-
-@pytest.fixture
-def objects(monkeypatch: pytest.MonkeyPatch, require: Need) -> Iterator[BadObjects]:
-    require("obstore")
-    with bad_objects() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
-
-
-@pytest.fixture
-def reapi(require: Need) -> Iterator[BadReapi]:
-    require("grpc")
-    with bad_reapi() as server:
-        yield server
-
-
-@pytest.fixture(params=["objects", "reapi"])
-def bad(request: pytest.FixtureRequest) -> Any:
-    """A cache of either kind."""
-    server = request.getfixturevalue(request.param)
-    if request.param == "objects":
-        server.url = "s3://bucket/x"
-    return server
 
 
 def layered(url: str, root: Path, **settings: str) -> tuple[LayeredStore, list[str]]:

@@ -10,37 +10,16 @@ from typing import Any
 
 import pytest
 
-from cache_doubles import BadObjects, BadReapi, bad_objects, bad_reapi
+from cache_doubles import BadObjects, BadReapi, key_of
 from gristmill.store import layered, uploads
 from gristmill.store.interface import CacheError
 from gristmill.store.layered import LayeredStore
 from gristmill.store.opening import open_remote, open_store
-from need import Need
 
 QUICK = {"GRISTMILL_CACHE_TIMEOUT": "2", "GRISTMILL_CACHE_FLUSH": "10"}
 TEXT = b"gristmill action 3\n..."
 KEY = hashlib.sha256(TEXT).hexdigest()
 LARGE = {"artifact": bytes(range(256)) * 16_384}  # 4 MB: streamed
-
-
-def key_of(name: object) -> str:
-    return hashlib.sha256(str(name).encode()).hexdigest()
-
-
-@pytest.fixture
-def objects(monkeypatch: pytest.MonkeyPatch, require: Need) -> Iterator[BadObjects]:
-    require("obstore")
-    with bad_objects() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
-
-
-@pytest.fixture
-def reapi(require: Need) -> Iterator[BadReapi]:
-    require("grpc")
-    with bad_reapi() as server:
-        yield server
 
 
 def joined(reapi: BadReapi, root: Path, **settings: str) -> tuple[LayeredStore, list[str]]:

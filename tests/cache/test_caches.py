@@ -50,7 +50,7 @@ def cache(
     if request.param == "reapi":
         require("grpc")
         require("bgd")
-        url = request.getfixturevalue("reapi")  # shared: the keys of a test are its own
+        url = request.getfixturevalue("reapi_server")  # shared: the keys of a test are its own
         return Cache(lambda: open_remote(url))
     require("obstore")
     if request.param == "file":
@@ -213,7 +213,7 @@ def test_an_instance_that_is_not_there_is_an_error(
 ) -> None:
     require("grpc")
     require("bgd")
-    url: str = request.getfixturevalue("reapi")
+    url: str = request.getfixturevalue("reapi_server")
     store = open_remote(url.replace("/main", "/other"))
     assert isinstance(store, ReapiStore)
     with pytest.raises(CacheError, match="other"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,46 +11,16 @@ from typing import Any
 import pytest
 
 import cache_doubles
-from cache_doubles import BadObjects, BadReapi, bad_objects, bad_reapi
+from cache_doubles import BadObjects, BadReapi, key_of
 from gristmill.store import entries
 from gristmill.store.interface import CacheError
 from gristmill.store.layered import LayeredStore
 from gristmill.store.opening import open_remote, open_store
 from gristmill.store.reapi import store as reapi_store
-from need import Need
 
 OUTPUTS = {"artifact": b"\x7fELF" * 500, "empty": b"", "manifest": b"{}"}
 QUICK = {"GRISTMILL_CACHE_TIMEOUT": "0.5", "GRISTMILL_CACHE_FLUSH": "0.3"}
 PATIENT = {"GRISTMILL_CACHE_TIMEOUT": "30"}  # where nothing hangs: a busy machine is slow
-
-
-def key_of(name: object) -> str:
-    return hashlib.sha256(str(name).encode()).hexdigest()
-
-
-@pytest.fixture
-def objects(monkeypatch: pytest.MonkeyPatch, require: Need) -> Iterator[BadObjects]:
-    require("obstore")
-    with bad_objects() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
-
-
-@pytest.fixture
-def reapi(require: Need) -> Iterator[BadReapi]:
-    require("grpc")
-    with bad_reapi() as server:
-        yield server
-
-
-@pytest.fixture(params=["objects", "reapi"])
-def bad(request: pytest.FixtureRequest) -> Any:
-    """A cache of either kind."""
-    server = request.getfixturevalue(request.param)
-    if request.param == "objects":
-        server.url = "s3://bucket/x"
-    return server
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "zz", "", "A" * 64])

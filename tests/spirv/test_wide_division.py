@@ -15,7 +15,7 @@ from gristmill.ir.core import Kernel
 from gristmill.ir.dtypes import DTYPES, f64, i64, u64
 from kernel_text import disassembly, kernel
 from vulkan_driver import Driver
-from wide_integers import quotients
+from wide_integers import grouped
 
 DIVISIONS = re.compile(r"= Op(?:UDiv|SDiv|UMod|SMod|SRem) (%\d+)")
 
@@ -62,9 +62,7 @@ def test_wide_quotients_are_exact(
     driver: Driver, rng: np.random.Generator, name: str, lanes: int
 ) -> None:
     t = DTYPES[name]
-    x, y = quotients(t, rng)
-    groups = len(x) // (WORKGROUP * lanes)
-    x, y = (v[: groups * WORKGROUP * lanes] for v in (x, y))
+    x, y, groups = grouped(t, rng, WORKGROUP * lanes)
     for op in ("floordiv", "mod"):
         k = one_op(op, [t, t], t, lanes)
         module = emit(k, "vulkan1.1", Options())
