@@ -196,10 +196,8 @@ class Flow:
         values = self.read(carried, body.args)
         dtype = body.args[0].type
         assert isinstance(dtype, DType)
-        bounds, less = [values[0], high], S.S_LESS_THAN if dtype.is_signed else S.U_LESS_THAN
-        if dtype.is_signed and not e.widened.isdisjoint(v.id for v in op.operands[:2]):
-            bounds, less = [e.orderable(v) for v in bounds], S.U_LESS_THAN
-        more, inside = e.ins(less, e.module.bool_, *bounds), e.module.id()
+        less = S.S_LESS_THAN if dtype.is_signed else S.U_LESS_THAN
+        more, inside = e.ins(less, e.module.bool_, values[0], high), e.module.id()
         self.bring(loop.out, values[1:])
         e.raw(S.BRANCH_CONDITIONAL, more, inside, loop.out.label)
         self.body(loop, inside, body)

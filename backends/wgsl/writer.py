@@ -77,9 +77,8 @@ class Writer:
         self._indent = 1
         self.guarded, self.zeros = guards.guarded(kernel), zeros(kernel)
         self.guards = False  # whether there are any
-        self.sees_lanes = (
-            False  # whether the kernel may see the place of an invocation in its subgroup
-        )
+        # Whether the kernel may see the place of an invocation in its subgroup.
+        self.sees_lanes = False
         self._uses = _uses(kernel)
         self._next = 0
 

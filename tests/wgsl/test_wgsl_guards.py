@@ -101,6 +101,21 @@ def test_only_what_needs_it_is_guarded() -> None:
     assert guards(replace(made(SQUARES), fast=("contract",))) == 0
 
 
+@pytest.mark.parametrize(("divisor", "hidden"), [("%4", 1), ("%9", 0)])
+def test_a_quotient_by_itself_is_not_known_to_be_one(divisor: str, hidden: int) -> None:
+    k = kernel(
+        "x: f32 buffer read, y: f32 buffer write, n: f32 scalar",
+        f"""
+  %3 = local_id {{dim=0}} : i32
+  %4 = load %0, %3 : f32
+  %9 = neg %2 : f32
+  %5 = div %4, {divisor} : f32
+  store %1, %3, %5
+  return""",
+    )
+    assert guards(k) == hidden
+
+
 def test_no_compiler_knows_the_condition_by_what_its_hardware_can_launch() -> None:
     text = emit(made(ROUND), "webgpu", Options()).blob.decode()
     (condition,) = (line for line in text.splitlines() if "let nothing" in line)
