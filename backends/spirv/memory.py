@@ -18,6 +18,7 @@ from .native import on_bits
 from .opcodes import Cap, Deco, MemoryAccess, Storage
 from .opcodes import Op as S
 
+_MOST_ZEROS = (1 << 16) - 4  # words behind the first three of an instruction
 BITS = 0  # the "lanes" of the view of a float buffer as unsigned integers
 
 
@@ -165,7 +166,7 @@ class Memories:
             self.shared_bytes += (memory.count * width + 15) // 16 * 16
         else:
             storage = Storage.FUNCTION
-            variable = e.variable(array, e.module.null(array))
+            variable = e.variable(array, zeros(e, array, memory, lanes, bits=bits))
         name = dict(op.attrs).get("name") or op.results[0].hint
         if name:
             e.module.name(variable, str(name))
@@ -265,6 +266,22 @@ class Memories:
         if dtype.is_bool:
             return bool_word(e, value, lanes)
         return e.ins(S.BITCAST, memory.item, value) if memory.bits else value
+
+
+def zeros(e: Emitter, array: int, memory: MemType, lanes: int, *, bits: bool) -> int:
+    """The initial value of a private array of items of `lanes`; bits: floats held as integers.
+
+    Written out as far as one instruction can: SPIRV-Tools' optimizer, which SwiftShader runs, gives
+    0 for what it computes of a constant vector of which a lane is a null constant.
+    """
+    assert memory.count is not None
+    count, dtype = memory.count // lanes, memory.element
+    if count > _MOST_ZEROS:
+        return e.module.null(array)
+    width = 32 if dtype.is_bool or dtype.name == "bf16" else dtype.bits
+    whole = bits or not dtype.is_float
+    zero = e.int_const(0, width, lanes) if whole else e.float_const(0.0, width, lanes)
+    return e.module.splat(array, count, zero)
 
 
 def bool_word(e: Emitter, value: int, lanes: int) -> int:

@@ -145,9 +145,9 @@ class Module:
         """The zero of any type."""
         return self._declared(Op.CONSTANT_NULL, type_)
 
-    def splat(self, vector: int, lanes: int, scalar: int) -> int:
-        """A constant vector with one constant in every lane."""
-        return self._declared(Op.CONSTANT_COMPOSITE, vector, *(scalar,) * lanes)
+    def splat(self, type_: int, count: int, item: int) -> int:
+        """A constant vector or array with one constant in every place."""
+        return self._declared(Op.CONSTANT_COMPOSITE, type_, *(item,) * count)
 
     def _declared(self, opcode: int, type_: int, *words: int) -> int:
         key = (opcode, type_, *words)
