@@ -6,6 +6,7 @@ from ...ir.core import Op, Region, const_value
 from ...ir.dtypes import DType, element_of, lanes_of
 from ...ir.ops import ROWS, Effect
 from ..llvm.arithmetic import ELEMENTWISE, UnsupportedOpError
+from ..llvm.fences import emit_fence
 from ..llvm.parts import REARRANGE, bitcast_parts, rearrange
 from ..llvm.types import constant
 from . import atomics, control, memory, subgroup
@@ -67,8 +68,8 @@ def _other(x: Lowering, op: Op) -> None:
 
 
 def _fence(x: Lowering, op: Op) -> None:
-    scope = 'syncscope("singlethread") ' if op.attr("scope") == "workgroup" else ""
-    x.f.do(f"fence {scope}{op.attr('order')}")
+    scope = 'syncscope("singlethread")' if op.attr("scope") == "workgroup" else ""
+    emit_fence(x.f, scope, str(op.attr("order")))
 
 
 def _elementwise(x: Lowering, op: Op) -> None:

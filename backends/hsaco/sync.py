@@ -13,6 +13,7 @@ or fences has a fence at its end as well.
 from __future__ import annotations
 
 from ...ir.core import Op, walk
+from ..llvm.fences import emit_fence
 from ..simt.lowering import GLOBAL, SHARED, Lowering
 
 # Named in the module by `kernel`.
@@ -23,9 +24,9 @@ _NOTE = ", !mmra !1"
 def emit_barrier(x: Lowering, buffers: bool) -> None:
     """Wait for all invocations of the workgroup. buffers: they are ordered as LDS is."""
     note, scope = "" if buffers else _NOTE, x.scopes[SHARED]
-    x.f.do(f"fence {scope} release{note}")
+    emit_fence(x.f, scope, "release", note)
     x.f.call("llvm.amdgcn.s.barrier", "void")
-    x.f.do(f"fence {scope} acquire{note}")
+    emit_fence(x.f, scope, "acquire", note)
 
 
 def emit_turn_end(x: Lowering, loop: Op, ordering: frozenset[int]) -> None:
@@ -34,9 +35,9 @@ def emit_turn_end(x: Lowering, loop: Op, ordering: frozenset[int]) -> None:
     inner = (op for region in loop.regions for op in walk(region))
     found = {_reach(op, ordering) for op in inner} - {""}
     if "device" in found:
-        x.f.do(f"fence {x.scopes[GLOBAL]} release")
+        emit_fence(x.f, x.scopes[GLOBAL], "release")
     elif found:
-        x.f.do(f"fence {x.scopes[SHARED]} release{'' if 'buffers' in found else _NOTE}")
+        emit_fence(x.f, x.scopes[SHARED], "release", "" if "buffers" in found else _NOTE)
 
 
 def _reach(op: Op, ordering: frozenset[int]) -> str:

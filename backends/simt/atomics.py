@@ -7,6 +7,7 @@ hardware does not update itself becomes a loop around a compare-and-swap, which 
 from __future__ import annotations
 
 from ...ir.core import Op
+from ..llvm.fences import emit_fence
 from ..llvm.types import Ty
 from .lowering import GLOBAL, SHARED, Lowering
 from .memory import place
@@ -70,4 +71,4 @@ def emit_sync(x: Lowering, op: Op) -> None:
         x.barrier(op)
         return
     scope = x.scopes[{"workgroup": SHARED, "device": GLOBAL}[str(op.attr("scope"))]]
-    x.f.do(f"fence {scope} {op.attr('order')}")
+    emit_fence(x.f, scope, str(op.attr("order")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir.core import Op
+from ..llvm.fences import emit_fence
 from .ids import linear_id
 from .lowering import GLOBAL, Lowering
 
@@ -23,7 +24,7 @@ def emit_grid_barrier(x: Lowering, op: Op) -> None:
     rest = f.value(f"sub i32 {-(2**31) + 1}, {total}")
     first = f.value(f"icmp eq i32 {where}, 0")
     added = f.value(f"select i1 {first}, i32 {rest}, i32 1")
-    f.do(f"fence {scope} acq_rel")
+    emit_fence(f, scope, "acq_rel")
     counter = f"{GLOBAL} {x.grid_counter}"
     before = f.value(f"atomicrmw add {counter}, i32 {added} {scope} monotonic")
     f.block(again)
@@ -31,7 +32,7 @@ def emit_grid_barrier(x: Lowering, op: Op) -> None:
     turned = f.value(f"icmp slt i32 {f.value(f'xor i32 {before}, {now}')}, 0")
     f.branch_if(turned, over, again)
     f.block(over)
-    f.do(f"fence {scope} acq_rel")
+    emit_fence(f, scope, "acq_rel")
     f.branch(done)
     f.block(done)
     x.barrier()

@@ -150,6 +150,26 @@ def test_lanes_that_are_not_active_hold_no_poison() -> None:
         assert not re.search(r"n[us]w <", text), text
 
 
+@kernel(workgroup=lambda: (64, 1, 1), grid=lambda: (1, 1, 1))
+def releases(x: ReadWrite[i32], n: i32):
+    old = x[local_id(0)]
+    fence("device", "release")
+    if n != 0:
+        x[local_id(0)] = old + 1
+    fence("device", "acquire")
+    x[64] = n
+
+
+def test_what_is_loaded_before_a_release_stays_there() -> None:
+    """LLVM moves a load to the arm that reads it, but not past what may write memory."""
+    for arch in LEVELS.values():
+        text, _ = write_kernel(releases.trace("i32"), arch)
+        words = re.findall(r'"~\{memory\}"|fence \w+', text)
+        assert set(zip(words[::3], words[1::3], words[2::3], strict=True)) == {
+            ('"~{memory}"', "fence release", "fence acquire")
+        }
+
+
 def test_full_subgroups_use_plain_vector_accesses() -> None:
     for arch, register in (("x86-64-v2", "xmm"), ("x86-64-v3", "ymm"), ("x86-64-v4", "zmm")):
         text = assembly(axpy.trace("f32"), arch)

@@ -265,3 +265,40 @@ def test_no_path_or_name_of_the_machine_is_inside() -> None:
     blob, _ = compiled(float_add("f32", "buffer"), "gfx1100")
     assert str(Path.home()).encode() not in blob
     assert str(Path(__file__).parents[2]).encode() not in blob
+
+
+READ_BY_ONE_ARM = """
+    %2 = local_linear_id : i32
+    %3 = alloc {{name="a"}} : workgroup<i32,128>
+    %8 = load %0, %2 : i32
+    store %3, %2, %8
+    %9 = const 5 : i32
+    %10 = xor %2, %9 : i32
+    barrier
+    %11 = load %3, %10 : i32
+    {0}
+    %4 = const 0 : i32
+    %5 = ne %1, %4 : bool
+    if %5 {{
+      store %0, %2, %11
+      yield
+    }} else {{
+      yield
+    }}
+    store %3, %2, %9
+    return"""
+FENCE = 'fence {scope="workgroup", order="release"}'
+
+
+@pytest.mark.parametrize("arch", BASELINES)
+@pytest.mark.parametrize(("between", "then"), [("barrier", "barrier"), (FENCE, "branch")])
+def test_a_load_does_not_move_past_a_barrier_or_a_fence_to_the_arm_that_reads_it(
+    arch: str, between: str, then: str, require: Callable[..., None]
+) -> None:
+    require("llvm-objdump")
+    k = kernel("x: i32 buffer readwrite, n: i32 scalar", READ_BY_ONE_ARM.format(between), "128 1 1")
+    text = assembly(compiled(k, arch)[0])
+    order = re.findall(r"\bds_(?:load|read)|\bs_c?(?:barrier|branch)(?!_signal)", text)
+    words = [word.rpartition("_")[2].replace("read", "load").replace("cb", "b") for word in order]
+    first = words.index("barrier")
+    assert words[first : first + 3] == ["barrier", "load", then], words

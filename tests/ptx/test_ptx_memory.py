@@ -42,6 +42,33 @@ def test_atomics(t: str, kind: str, word: str, shared: bool, name: str) -> None:
     assert shared or not re.search(r"\.(cta|cluster)\b", found)  # no scope is that of the device
 
 
+READ_BY_ONE_ARM = """
+    %2 = local_linear_id : i32
+    %3 = alloc {name="a"} : workgroup<i32,256>
+    store %3, %2, %1
+    barrier
+    %6 = const 5 : i32
+    %7 = xor %2, %6 : i32
+    %8 = load %3, %7 : i32
+    fence {scope="workgroup", order="release"}
+    %4 = const 0 : i32
+    %5 = ne %1, %4 : bool
+    if %5 {
+      store %0, %2, %8
+      yield
+    } else {
+      yield
+    }
+    store %3, %2, %2
+    return"""
+
+
+def test_a_load_does_not_move_past_a_fence_to_the_arm_that_reads_it() -> None:
+    text = ptx(kernel("x: i32 buffer readwrite, n: i32 scalar", READ_BY_ONE_ARM))
+    order = re.findall(r"bar\.sync|fence\.\S+?;|ld\.shared", text)
+    assert order == ["bar.sync", "ld.shared", "fence.acq_rel.cta;"]
+
+
 def test_a_fence_has_its_scope() -> None:
     body = """
     %1 = local_linear_id : i32
