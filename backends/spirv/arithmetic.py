@@ -26,7 +26,6 @@ _COMPARE = {  # float, signed, unsigned
     "gt": (S.F_ORD_GREATER_THAN, S.S_GREATER_THAN, S.U_GREATER_THAN),
     "ge": (S.F_ORD_GREATER_THAN_EQUAL, S.S_GREATER_THAN_EQUAL, S.U_GREATER_THAN_EQUAL),
 }
-_ORDERS = ("lt", "le", "gt", "ge")
 _GLSL_ANY = {  # for every float width
     "floor": Glsl.FLOOR,
     "ceil": Glsl.CEIL,
@@ -208,10 +207,6 @@ def compare(e: Emitter, op: Op) -> int:
     opcode = of_floats if dtype.is_float else of_signed if dtype.is_signed else of_unsigned
     if dtype.is_signed and dtype.bits < 32:
         return e.ins(opcode, flags, *(e.ordered(v, dtype, lanes) for v in e.operands(op)))
-    if dtype.is_signed and dtype.bits == 64 and op.name in _ORDERS:
-        if not any(v.id in e.widened for v in op.operands):
-            return e.ins(opcode, flags, *e.operands(op))
-        return e.ins(of_unsigned, flags, *(e.orderable(v, lanes) for v in e.operands(op)))
     return e.plain(op, opcode, flags)
 
 

@@ -52,8 +52,6 @@ def convert(e: Emitter, op: Op) -> int:
         if target.is_int:
             if not source.is_signed and source.bits < 32:
                 e.small.add(op.results[0].id)
-            if source.is_signed and source.bits < target.bits == 64:
-                e.widened.add(op.results[0].id)
             return _int_to_int(e, x, source, target, lanes)
         small = source.bits < 32 or op.operands[0].id in e.small
         return _int_to_float(e, x, source, target, lanes, small=small)

@@ -39,7 +39,6 @@ class Emitter:
         self.values: dict[int, int] = {}
         self.constants: dict[int, int] = {}  # bit patterns of values that are constants
         self.small: set[int] = set()  # values known to be below 2**31
-        self.widened: set[int] = set()  # signed 64-bit values made of narrower ones
         self.variables: list[int] = []
         self.prologue: list[int] = []  # loads that stand in the entry block, before the code
         self.code: list[int] = []
@@ -201,11 +200,27 @@ class Emitter:
         wide = self.ints(bits, lanes)
         if not dtype.is_signed:
             return self.ins(S.U_CONVERT, wide, value)
+        if bits == 64:
+            return self._widen64(value, dtype, lanes)
         if dtype.bits < 32 and not {f"i{dtype.bits}", f"u{dtype.bits}"} & self.usage.arithmetic:
             return self.ins(S.S_CONVERT, wide, value)  # a loaded value: no other use is allowed
         signed = self.signed_ints(bits, lanes)
         value = self.through_signed(value, dtype.bits, lanes)
         return self.ins(S.BITCAST, wide, self.ins(S.S_CONVERT, signed, value))
+
+    def _widen64(self, value: int, dtype: DType, lanes: int) -> int:
+        """A signed integer as one of 64 bits, by a difference of unsigned ones.
+
+        Mesa's compiler (22.3) takes an ordering of an i32 as an i64 with a constant for known,
+        whatever it is; it finds constants that nobody sees before it, and orderings in minima.
+        """
+        word = value if dtype.bits == 32 else self.widen(value, dtype, lanes)
+        flipped = self.ins(
+            S.BITWISE_XOR, self.ints(32, lanes), word, self.int_const(1 << 31, 32, lanes)
+        )
+        wide = self.ints(64, lanes)
+        moved = self.ins(S.U_CONVERT, wide, flipped)
+        return self.ins(S.I_SUB, wide, moved, self.int_const(1 << 31, 64, lanes))
 
     def ordered(self, value: int, dtype: DType, lanes: int = 1) -> int:
         """An operand of an instruction that reads its sign: narrow constants fold wrongly else."""
@@ -214,8 +229,7 @@ class Emitter:
         return value
 
     def negative(self, value: int, dtype: DType, lanes: int = 1) -> int:
-        """Whether a signed integer is below 0; of 64 bits, whether its upper word is (see
-        `orderable`)."""
+        """Whether a signed integer is below 0; of 64 bits, whether its upper word is."""
         bits = min(dtype.bits, 32)
         if dtype.bits == 64:
             upper = self.ins(
@@ -225,16 +239,6 @@ class Emitter:
         zero = self.int_const(0, bits, lanes)
         operands = (self.ordered(v, dtype, lanes) for v in (value, zero))
         return self.ins(S.S_LESS_THAN, self.bools(lanes), *operands)
-
-    def orderable(self, value: int, lanes: int = 1) -> int:
-        """A signed integer of 64 bits with its top bit flipped, so that unsigned orderings hold.
-
-        Widened integers are compared so: Mesa's compiler (22.3) takes an ordering of an i32 as an
-        i64 with a constant for known, whatever it is, and finds constants that nobody sees before
-        it.
-        """
-        top = self.int_const(1 << 63, 64, lanes)
-        return self.ins(S.BITWISE_XOR, self.ints(64, lanes), value, top)
 
     def signed_glsl(self, function: int, bits: int, lanes: int, *operands: int) -> int:
         """An instruction of GLSL.std.450 on signed integers."""

@@ -44,12 +44,6 @@ def compare(w: Writer, op: Op) -> None:
     a, b = w.operands(op)
     if op.name == "ne" and element_of(op.operands[0].type).is_float:
         w.define(op, f"!({a} == {b})")  # true on NaN, which compilers of != are known to forget
-    elif op.name in ("lt", "le", "gt", "ge") and any(v.id in w.widened for v in op.operands):
-        # Mesa's compiler (22.3) takes an ordering of an i32 as an i64 with a constant for known,
-        # whatever it is; as unsigned ones with the top bit flipped they order alike.
-        words, top = as_type(op.operands[0].type, "u64"), f"{1 << 63}lu"
-        a, b = (f"(bitcast<{words}>({x}) ^ {words}({top}))" for x in (a, b))
-        w.define(op, f"{a} {_SYMBOLS[op.name]} {b}")
     else:
         w.define(op, f"{a} {_SYMBOLS[op.name]} {b}")
 
@@ -91,8 +85,8 @@ def sign(w: Writer, op: Op) -> None:
     if not dtype.is_signed:
         w.define(op, f"select({zero(t)}, {w.splat(1, t)}, {x} != {zero(t)})", atom=True)
         return
-    # By bits. Mesa takes an ordering of a widened i32 for known, and NVIDIA's compiler (580.159)
-    # fails at signs made by selections beside a loop or 64-bit integers.
+    # By bits: NVIDIA's compiler (580.159) fails at signs made by selections beside a loop or 64-bit
+    # integers.
     last = f"{dtype.bits - 1}u"
     places = last if lanes_of(t) == 1 else f"{as_type(t, 'u32')}({last})"
     words = as_type(t, "u64" if dtype.bits == 64 else "u32")
@@ -210,14 +204,26 @@ def convert(w: Writer, op: Op) -> None:
     elif target == f16 and source.bits > 16 and not source.is_bool:
         raise w.fail("rounding to f16 has no exact WGSL form: legalize holds f16 in f32")
     elif source.is_int and target.is_int and source.bits < target.bits:
-        # By way of the source's own sign: naga extends as the target's says.
-        wide = as_type(t, "i64" if source.is_signed else "u64")
-        text = f"{wide}({x})"
-        if source.is_signed and target.is_signed:
-            w.widened.add(op.results[0].id)
-        w.define(op, text if wide == name else f"{name}({text})", atom=True)
+        _widen(w, op, x)
     else:
         w.define(op, f"{name}({x})", atom=True)
+
+
+def _widen(w: Writer, op: Op, x: str) -> None:
+    """An integer as one of 64 bits, as its own sign says: naga extends as the target's does."""
+    t, signed = op.results[0].type, element_of(op.operands[0].type).is_signed
+    words = as_type(t, "u64")
+    if signed:
+        # By a difference of unsigned integers. Mesa's compiler (22.3) takes an ordering of an i32
+        # as an i64 with a constant for known, whatever it is.
+        narrow = as_type(t, "u32")
+        x = f"bitcast<{narrow}>({x}) ^ {narrow}({1 << 31}u)"
+    text = f"{words}({x})"
+    if element_of(t).is_signed:
+        text = f"{type_name(t)}({text})"
+    if signed:
+        text = f"({text} - {w.splat(1 << 31, t)})"
+    w.define(op, text, atom=True)
 
 
 def _float_to_int(w: Writer, op: Op, x: str) -> None:

@@ -71,7 +71,6 @@ class Writer:
         self.values: dict[int, Expr] = {}
         self.bits: dict[int, int] = {}  # patterns of values that are constants
         self.lanes: dict[int, list[int]] = {}  # of vectors of constants: the constants
-        self.widened: set[int] = set()  # signed 64-bit values made of narrower ones
         self.loc: Loc | None = None
         self.region: Region = kernel.body
         self._indent = 1
