@@ -157,8 +157,8 @@ def bare_launch(device: Any, kernel: Any) -> None:
 
 
 def launches(device: runtime.Device, kernel: runtime.LoadedKernel) -> None:
-    x, y = (device.upload(np.ones(TINY, np.float32)) for _ in range(2))
-    hosts, alls = [], []
+    x, y, z = (device.upload(np.ones(TINY, np.float32)) for _ in range(3))
+    hosts, alls, others = [], [], []
     for _ in range(40):
         start = time.perf_counter()
         for _ in range(LAUNCHES):
@@ -167,8 +167,15 @@ def launches(device: runtime.Device, kernel: runtime.LoadedKernel) -> None:
         device.synchronize()
         hosts.append((middle - start) / LAUNCHES * 1e6)
         alls.append((time.perf_counter() - start) / LAUNCHES * 1e6)
+        start = time.perf_counter()
+        for _ in range(LAUNCHES // 2):
+            device.launch(kernel, x, y, 0.0)
+            device.launch(kernel, y, z, 0.5)
+        others.append((time.perf_counter() - start) / LAUNCHES * 1e6)
+        device.synchronize()
     row("direct launch, host, best of 40 x 200", min(hosts), "us", "7")
     row("direct launch, host, median", statistics.median(hosts), "us")
+    row("the same, with other arguments each time", min(others), "us", "7")
     row("direct launch, with the wait", min(alls), "us")
 
 

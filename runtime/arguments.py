@@ -62,13 +62,14 @@ def checked(
             got=kernel.device.name,
         )
     if not named:
-        command = (kernel.quick or _quick_way(kernel))(args, grid)
+        command = (kernel.quick or way_of(kernel))(args, grid)
         if command is not None:
             return command
     return bind(kernel, positional(kernel, args, named), grid)
 
 
-def _quick_way(kernel: LoadedKernel) -> Quick:
+def way_of(kernel: LoadedKernel) -> Quick:
+    """The quick way from arguments to a command (see `binder`)."""
     from .binder import quick_way  # not for those who only call with arrays
 
     kernel.quick = quick_way(kernel)
@@ -172,7 +173,10 @@ def _binding(kernel: LoadedKernel, position: int, value: Any, host: HostBinder |
             "bytes of a binding", limits.binding_bytes, binding.nbytes, kernel.place(position)
         )
     if isinstance(value, Buffer) and binding.nbytes:
-        value.bound[kernel.keys[position]] = binding
+        allocation, offset, nbytes, elements, _, _ = binding
+        address = kernel.device._address(allocation.handle) + offset
+        place = allocation.serial, offset, nbytes, elements, address
+        value.bound[kernel.keys[position]] = binding, place
     return binding
 
 

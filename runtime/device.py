@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..ir.targets import Capabilities
+    from .binder import Direct
 
 WAIT_SECONDS = 600.0
 
@@ -158,9 +159,15 @@ class Device(Holdings):
             if not self._usable:
                 self._refuse()
             try:
-                command = checked(self, kernel, args, named, grid)
-                if 0 not in command.grid:
-                    self._submit(command)
+                if (
+                    named
+                    or type(kernel) is not LoadedKernel
+                    or kernel.device is not self
+                    or not (kernel.direct or self._first(kernel))(args, grid)
+                ):
+                    command = checked(self, kernel, args, named, grid)
+                    if 0 not in command.grid:
+                        self._submit(command)
             except Poisoned as error:
                 self._poison(error)
                 raise
@@ -268,6 +275,10 @@ class Device(Holdings):
         fault = self._faults.explain(self._take_faults(words)) if words else None
         self._faults.settle()
         return fault
+
+    def _first(self, kernel: LoadedKernel) -> Direct:
+        kernel.direct = self._direct(kernel)
+        return kernel.direct
 
     def _own(self, buffer: Buffer) -> None:
         expect(buffer, Buffer, self.name)

@@ -7,17 +7,21 @@ lock held, on a device that is open and not poisoned.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .arguments import way_of
 from .bundle import Artifact
 from .faults import Words
-from .launch import Command
+from .launch import Command, LoadedKernel
 from .memory import Array, Buffer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from .binder import Direct
 
 
 class Driver(ABC):
@@ -26,6 +30,10 @@ class Driver(ABC):
     @abstractmethod
     def _allocate(self, nbytes: int) -> Any:
         """Memory whose base is 256-byte aligned; OutOfMemory."""
+
+    def _address(self, handle: Any) -> int:
+        """Where memory lies for kernels, for drivers that tell them so."""
+        return 0
 
     @abstractmethod
     def _release(self, handle: Any) -> None:
@@ -50,6 +58,20 @@ class Driver(ABC):
     @abstractmethod
     def _submit(self, command: Command) -> None:
         """Queue one launch of at least one workgroup."""
+
+    def _direct(self, kernel: LoadedKernel) -> Direct:
+        """What launches a kernel with arguments that are as usual."""
+        quick, submit = way_of(kernel), self._submit
+
+        def direct(args: Sequence[Any], grid: Any) -> bool:
+            command = quick(args, grid)
+            if command is None:
+                return False
+            if 0 not in command.grid:
+                submit(command)
+            return True
+
+        return direct
 
     @abstractmethod
     def _record(self, commands: list[Command], timed: bool) -> Any:

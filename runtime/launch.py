@@ -13,7 +13,7 @@ from .hazards import Binding
 from .memory import is_size
 
 if TYPE_CHECKING:
-    from .binder import Quick
+    from .binder import Direct, Quick
     from .bundle import Artifact
     from .device import Device
     from .faults import FaultRange
@@ -79,6 +79,7 @@ class LoadedKernel:
             for p in self.params
         )
         self.quick: Quick | None = None  # once launched
+        self.direct: Direct | None = None  # the same
         limit = device.capabilities.limits.loop_iterations
         turns = expression(self.manifest.facts.get("loop_turns"))
         self.turns = turns if limit is not None and isinstance(turns, tuple) else None

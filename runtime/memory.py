@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .device import Device
     from .hazards import Binding
 
+    # With the serial number of its allocation, its offset, nbytes and elements, and its address
+    # where the driver has one: in a plain tuple, which is taken apart in no time.
+    Bound = tuple[Binding, tuple[int, int, int, int, int]]
+
     Array = npt.NDArray[Any]
 else:  # numpy.typing is only imported by type checkers
     Array = np.ndarray
@@ -74,7 +78,7 @@ class Buffer:
         self.count = math.prod(shape)
         self.nbytes = self.count * dtype.bytes
         # What full checks have bound it to, by what parameters ask (see `binder`).
-        self.bound: dict[object, Binding] = {}
+        self.bound: dict[object, Bound] = {}
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))

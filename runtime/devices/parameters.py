@@ -13,6 +13,7 @@ from ...store.manifest import Manifest
 from ..errors import GristmillError, ManifestInvalid
 
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_NUMBERS = {"f16": "e", "f32": "f", "f64": "d"}
 
 
 @contextlib.contextmanager
@@ -38,13 +39,19 @@ def parameters(manifest: Manifest) -> list[Param]:
     ]
 
 
-def parameter_format(params: Sequence[Param], faults: bool, barrier: bool = False) -> str:
+def parameter_format(
+    params: Sequence[Param], faults: bool, barrier: bool = False, floats: bool = False
+) -> str:
     """`ir.abi.gpu_layout` as a struct format, without tensor maps: pointers, scalars, counts, with
-    fault sites the bitmap's address and the fault base, the counter of a barrier, the grid."""
+    fault sites the bitmap's address and the fault base, the counter of a barrier, the grid.
+
+    floats: scalars of the float types that Python can pack are numbers, not bit patterns.
+    """
+    codes = _NUMBERS if floats else {}
     layout = gpu_layout(params, faults, barrier)
     fields = [(at, "Q") for at in (*layout.pointers, *layout.counts)]
     for at, param in zip(layout.scalars, scalar_params(params), strict=True):
-        fields.append((at, _CODES[param.dtype.bytes]))
+        fields.append((at, codes.get(param.dtype.name, _CODES[param.dtype.bytes])))
     if layout.faults is not None and layout.fault_base is not None:
         fields += [(layout.faults, "Q"), (layout.fault_base, "I")]
     if layout.barrier is not None:

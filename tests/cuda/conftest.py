@@ -18,8 +18,10 @@ from fake_cuda import FakeDriver, build, build_kernels, ptx, ptx_type, serve
 from gristmill import runtime
 from gristmill.ir.core import Kernel
 from gristmill.ir.text import print_kernel
+from gristmill.runtime.launch import LoadedKernel
 from gristmill.store.bundle import Entry, write_bundle
 from gristmill.store.manifest import Manifest
+from launch_ways import Ways
 
 for folder in ("ptx", "spirv"):  # `ptx_tools` and `kernel_text`
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
@@ -143,3 +145,13 @@ def device(fake: FakeDriver) -> Iterator[runtime.Device]:
     if not opened._dead:
         assert not fake.live()
         assert fake.users() == 0
+
+
+@pytest.fixture
+def ways(device: Any, monkeypatch: pytest.MonkeyPatch) -> Ways:
+    return Ways(device, monkeypatch)
+
+
+@pytest.fixture
+def saxpy(ways: Ways, bundle: runtime.Bundle) -> LoadedKernel:
+    return ways.device.load(bundle, "saxpy")  # type: ignore[no-any-return]

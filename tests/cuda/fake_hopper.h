@@ -25,6 +25,8 @@ enum { COOPERATIVE = 2, PROGRAMMATIC = 6 };
 
 API int cuLaunchKernelEx(const LaunchConfig *c, Function *f, void **params, void **extra) {
   ENTER
+  if (option(FAIL_LAUNCH)) { status = (int)option(FAIL_LAUNCH); LEAVE }
+  if (!grid_fits(c->grid[0], c->grid[1], c->grid[2])) { status = INVALID; LEAVE }
   for (uint32_t n = 0; n < c->attr_count; n++) {
     if (c->attrs[n].id != COOPERATIVE && c->attrs[n].id != PROGRAMMATIC)
       note("launch attribute %d", c->attrs[n].id);

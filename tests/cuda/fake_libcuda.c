@@ -483,11 +483,14 @@ API int cuFuncLoad(Function *f) { return OK; }
 API int cuFuncSetAttribute(Function *f, int which, int value) {
   return which == 8 && value > 232448 ? INVALID : OK;
 }
+static int grid_fits(unsigned x, unsigned y, unsigned z) {
+  return x && y && z && x < 1u << 31 && y < 1u << 16 && z < 1u << 16;
+}
 API int cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                        unsigned bz, unsigned shared, void *s, void **params, void **extra) {
   ENTER
   if (option(FAIL_LAUNCH)) { status = (int)option(FAIL_LAUNCH); LEAVE }
-  if (gy > 65535 || gz > 65535) { status = 1; LEAVE }
+  if (!grid_fits(gx, gy, gz)) { status = INVALID; LEAVE }
   Launch l = packed(f, (uint32_t[]){gx, gy, gz}, (uint32_t[]){bx, by, bz}, shared, params);
   status = put(s, (Op){.kind = KERNEL, .launch = l});
   LEAVE

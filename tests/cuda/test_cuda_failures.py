@@ -66,7 +66,7 @@ def test_a_lost_device_is_found_by_the_launch_itself(
     with device.record() as recording:
         recording.launch(saxpy, x, y, 1.0)
     fake.set(fail_launch=719)
-    with pytest.raises(runtime.DeviceLost, match="kernel saxpy: cuLaunchKernel reports"):
+    with pytest.raises(runtime.DeviceLost, match=r"kernel saxpy: cuLaunchKernel.* reports"):
         device.launch(saxpy, x, y, 1.0)
     with pytest.raises(runtime.DeviceLost, match="poisoned"):
         recording.replay()
@@ -79,7 +79,7 @@ def test_a_launch_that_the_driver_does_not_take_leaves_the_device_alone(
     saxpy = device.load(bundle, "saxpy")
     x, y = floats(device, 1, 1)
     fake.set(fail_launch=701)
-    with pytest.raises(runtime.DriverError, match="cuLaunchKernel failed") as caught:
+    with pytest.raises(runtime.DriverError, match=r"cuLaunchKernel.* failed") as caught:
         device.launch(saxpy, x, y, 1.0)
     assert caught.value.code == 701
     fake.set(fail_launch=0)

@@ -110,6 +110,11 @@ class Api:
         return names[0], names[1]
 
 
+def library() -> ctypes.CDLL:
+    """The driver's library itself; OSError where it has another name than on Linux."""
+    return ctypes.CDLL("libcuda.so.1")
+
+
 def bindings() -> Any:
     """The module of functions; NoDevice without the package."""
     try:
@@ -139,7 +144,7 @@ def starting() -> Iterator[None]:
 def _start() -> None:
     """What goes wrong here goes wrong again, and is told, where the bindings start the driver."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libcuda.so.1").cuInit(0)
+        library().cuInit(0)
 
 
 def release(version: int) -> str:

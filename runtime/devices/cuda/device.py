@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ...bundle import Artifact
 from ...device import Device
 from ...faults import Words
-from ...launch import Command
+from ...launch import Command, LoadedKernel
 from ...life import entry
 from ...memory import Buffer
 from .api import Api
@@ -29,6 +29,9 @@ from .physical import capabilities
 from .queue import Queue
 from .remains import Remains
 from .transfers import Transfers
+
+if TYPE_CHECKING:
+    from ...binder import Direct
 
 
 class CudaDevice(HasContext, Device):
@@ -84,6 +87,9 @@ class CudaDevice(HasContext, Device):
     def _allocate(self, nbytes: int) -> CudaMemory:
         return self._heap.allocate(nbytes, self.name)
 
+    def _address(self, handle: CudaMemory) -> int:
+        return handle.address
+
     @current
     def _release(self, handle: CudaMemory) -> None:
         if handle.keep is not None:
@@ -131,6 +137,12 @@ class CudaDevice(HasContext, Device):
             self._queue.busy = True
             self._counter = counter
         return self._counter.address
+
+    def _direct(self, kernel: LoadedKernel) -> Direct:
+        from .direct import direct_way  # not for those who only call with arrays
+
+        way = direct_way(self, kernel) if type(kernel.code) is Code else None
+        return way or super()._direct(kernel)
 
     def _submit(self, command: Command) -> None:
         code: Code = command.kernel.code

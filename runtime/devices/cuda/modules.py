@@ -115,14 +115,15 @@ class Code:
         faults = [] if layout.faults is None else [layout.faults, layout.fault_base]
         grid = [layout.grid + 4 * n for n in range(3)]
         places = [*layout.pointers, *layout.scalars, *layout.counts, *faults, *grid]
-        self._places = (ctypes.c_void_p * len(places))(*(base + (at or 0) for at in places))
+        self.places = [at or 0 for at in places]
+        self._places = (ctypes.c_void_p * len(places))(*(base + at for at in self.places))
         self.parameters = ctypes.addressof(self._places)  # a void *[] for the driver
         self._pack = packed.pack_into
         self.buffers = len(memory_params(params))
         self._fill: Fill | None = None  # once launched
         sizes = [8] * self.buffers + [p.dtype.bytes for p in scalar_params(params)]
         sizes += [8] * self.buffers + [8, 4][: len(faults)] + [4] * 3
-        return [(at or 0, size) for at, size in zip(places, sizes, strict=True)]
+        return list(zip(self.places, sizes, strict=True))
 
     def _filler(self) -> Fill:
         """What `fill` calls; for saxpy(x, y, a):
@@ -168,7 +169,11 @@ class Code:
             self.function, x, y, z, bx, by, bz, self.shared, queue.stream, self.parameters, 0
         )
         if status:
-            raise self._api.error(status, "cuLaunchKernel", f"kernel {self.manifest.kernel}")
+            raise self.launch_error(status, "cuLaunchKernel")
+
+    def launch_error(self, status: Any, call: str) -> GristmillError:
+        """What a status of a launch means."""
+        return self._api.error(status, call, f"kernel {self.manifest.kernel}")
 
     def node_parameters(self, command: Command, faults: int) -> Any:
         """The same launch as the parameters of a graph's node; valid until the next `fill`."""
