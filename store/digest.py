@@ -28,7 +28,13 @@ _FACTS = ("backends/usage.py", "backends/ordering.py")
 _PTX = (*_SIMT, "backends/ptx/**/*.py")
 
 STAGES: dict[str, tuple[str, ...]] = {
-    "trace": ("ir/*.py", "ir/ops/**/*.py", "ir/lang/**/*.py", "backends/trace.py"),
+    "trace": (
+        "ir/*.py",
+        "ir/ops/**/*.py",
+        "ir/lang/**/*.py",
+        "ir/quantized/**/*.py",
+        "backends/trace.py",
+    ),
     "interp": (*_CORE, "backends/interp/**/*.py"),
     "spirv": (*_LOWERED, *_FACTS, "backends/zeros.py", "backends/spirv/**/*.py"),
     "spirv_llc": (

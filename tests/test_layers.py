@@ -22,7 +22,11 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "store/pack": ({"store"}, set(), {"zstandard"}),
     "store/trust": ({"store"}, set(), {"cryptography"}),
     "store/distribution": ({"store"}, set(), {"oras", "requests", "urllib3"}),
-    "kernels": ({"kernels", "ir.lang", "ir.dtypes", "ir.float8", "ir.ops"}, {"numpy"}, set()),
+    "kernels": (
+        {"kernels", "ir.lang", "ir.dtypes", "ir.float8", "ir.ops", "ir.quantized"},
+        {"numpy"},
+        set(),
+    ),
     "backends": ({"backends", "ir", "store"}, {"numpy"}, {"llvmlite"}),
     "backends/llvm": ({"backends", "ir", "store"}, {"numpy", "llvmlite"}, set()),
     "backends/cpu": ({"backends", "ir", "store"}, {"numpy", "llvmlite"}, set()),

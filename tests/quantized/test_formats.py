@@ -1,0 +1,166 @@
+"""What blocks mean and which tensors fit: held against another implementation, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from gristmill.ir import quantized
+from gristmill.ir.quantized import BLOCKS, GROUPED, BlockFormat, LayoutError, UnknownFormatError
+from gristmill.ir.quantized.grouped import AWQ_ORDER
+
+by_format = pytest.mark.parametrize("form", BLOCKS.values(), ids=lambda f: f.name)
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Bit for bit, but for what a NaN carries."""
+    nan = np.isnan(a) & np.isnan(b)
+    return a.shape == b.shape and bool(((a.view(np.uint32) == b.view(np.uint32)) | nan).all())
+
+
+def extremes(form: BlockFormat) -> np.ndarray:
+    """Blocks whose f16 fields are zeros, denormals, the greatest, infinities and NaNs, and whose
+    other bytes are all zeros, all ones and random."""
+    rng = np.random.default_rng(7)
+    halves = np.array(
+        [0, 0x8000, 1, 0x8001, 0x3FF, 0x400, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01]
+    )
+    blocks = []
+    for pattern in halves.astype("<u2"):
+        for fill in (0, 255, None):
+            block = rng.integers(0, 256, form.bytes, np.uint8)
+            if fill is not None:
+                block[:] = fill
+            for f in form.fields:
+                if f.name in ("d", "dmin", "m"):
+                    block[f.offset : f.offset + 2] = np.array([pattern]).view(np.uint8)
+            blocks.append(block)
+    if form.name == "mxfp4":
+        for e in range(256):
+            blocks.append(np.concatenate([[e], np.arange(16) * 17]).astype(np.uint8))
+    return np.array(blocks)
+
+
+@by_format
+def test_blocks_mean_what_the_reference_decoder_says(
+    form: BlockFormat, rng: np.random.Generator, require: Callable[[str], None]
+) -> None:
+    require("gguf")
+    import gguf
+
+    kind = gguf.GGMLQuantizationType(form.ggml_type)
+    assert kind.name.lower() == form.name
+    assert gguf.GGML_QUANT_SIZES[kind] == (form.block, form.bytes)
+    data = np.concatenate([extremes(form), rng.integers(0, 256, (500, form.bytes), np.uint8)])
+    with np.errstate(all="ignore"):
+        theirs = gguf.quants.dequantize(data, kind)
+    assert same_bits(quantized.decode(data, form), theirs)
+
+
+@by_format
+def test_planes_hold_the_same_bytes(form: BlockFormat, rng: np.random.Generator) -> None:
+    data = rng.integers(0, 256, (3, 5 * form.bytes), np.uint8)
+    if "planes" not in form.layouts:
+        assert form.bytes % 4 == 0
+        with pytest.raises(LookupError, match=rf"{form.name} has the layouts \('blocks',\)"):
+            quantized.planes(data, form)
+        return
+    parts = quantized.planes(data, form)
+    blocks = data.reshape(-1, form.bytes)
+    assert sum(p.size for p in parts) - data.size < 8
+    for f in form.fields:
+        place = form.places("planes")[f.name]
+        assert place.part == (f.name == form.apart)
+        assert place.part or place.stride % 4 == place.offset % 4 == 0
+        for n, block in enumerate(blocks):
+            first = n * place.stride + place.offset
+            held = parts[place.part][first : first + f.bytes]
+            assert held.tobytes() == block[f.offset : f.offset + f.bytes].tobytes()
+
+
+@by_format
+def test_a_tensor_of_another_size_is_refused_with_both_figures(form: BlockFormat) -> None:
+    cols = 4 * form.block
+    form.check((2, 3, cols), 24 * form.bytes)
+    for size in (24 * form.bytes - 1, 24 * form.bytes + form.bytes, 0):
+        with pytest.raises(LayoutError, match=rf"expected {24 * form.bytes}, got {size};") as found:
+            form.check((2, 3, cols), size)
+        assert (found.value.expected, found.value.got) == (24 * form.bytes, size)
+    for wrong in (cols - 1, cols + 16, 0):
+        with pytest.raises(LayoutError, match=f"elements of a row in {form.name}: .* got {wrong};"):
+            form.check((2, wrong), 1)
+
+
+def test_an_unknown_format_is_refused_by_name() -> None:
+    assert quantized.find("Q4_K") is BLOCKS["q4_k"]
+    with pytest.raises(UnknownFormatError, match=r"'iq2_xxs'; known are q4_0, .*, int8") as found:
+        quantized.find("iq2_xxs")
+    assert found.value.name == "iq2_xxs"
+    assert "mxfp4" in found.value.known
+
+
+def pack(q: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    """Eight neighbours along the last axis as a word, element order[i] as nibble i."""
+    words = np.zeros((*q.shape[:-1], q.shape[-1] // 8), np.int64)
+    for nibble, element in enumerate(order):
+        words |= q[..., element::8].astype(np.int64) << (4 * nibble)
+    return words.astype(np.uint32).view(np.int32)
+
+
+def checkpoint(
+    name: str, rng: np.random.Generator, rows: int, cols: int, group: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Tensors as GPTQ or AWQ store them, and the matrix that they stand for."""
+    q = rng.integers(0, 16, (cols, rows))
+    z = rng.integers(0, 16, (cols // group, rows))
+    s = rng.standard_normal((cols // group, rows)).astype(np.float16)
+    straight = tuple(range(8))
+    if name == "gptq":
+        parts = {"qweight": pack(q.T, straight).T, "qzeros": pack(z, straight), "scales": s}
+        shift = 1
+    else:
+        parts = {"qweight": pack(q, AWQ_ORDER), "qzeros": pack(z, AWQ_ORDER), "scales": s}
+        shift = 0
+    wide = (s.astype(np.float64).repeat(group, 0)) * (q - (z + shift).repeat(group, 0))
+    return parts, wide.T
+
+
+@pytest.mark.parametrize("group", [32, 128])
+@pytest.mark.parametrize("name", ["gptq", "awq"])
+def test_checkpoints_of_four_bits_are_read_and_repacked(
+    name: str, group: int, rng: np.random.Generator
+) -> None:
+    parts, want = checkpoint(name, rng, 24, 256, group)
+    assert np.array_equal(quantized.decode_parts(parts, name, group), want)
+    packed = quantized.repack(parts, name, group)
+    assert np.array_equal(quantized.decode_parts(packed, "u4", group), want)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_tensors_of_a_grouped_format_that_do_not_fit_are_refused(name: str) -> None:
+    form = GROUPED[name]
+    sizes = {}
+    for part in form.parts:
+        dims = part.shape(16, 256, form.group or 256)
+        sizes[part.name] = int(np.prod(dims)) * part.dtype.bytes
+    form.check((16, 256), sizes)
+    for part in form.parts:
+        with pytest.raises(LayoutError, match=f"bytes of {part.name} of a {name} matrix") as found:
+            form.check((16, 256), {**sizes, part.name: 12})
+        assert (found.value.expected, found.value.got) == (sizes[part.name], 12)
+    with pytest.raises(LayoutError, match=f"columns in {name}: expected 256, got 260"):
+        form.check((16, 260), sizes)
+
+
+def test_float8_scales_belong_to_rows_or_to_tiles() -> None:
+    weight = np.full((130, 160), 0x38, np.uint8)  # ones
+    scale = np.array([[1, 2], [3, 4]], np.float32)
+    tiles = quantized.decode_parts({"weight": weight, "scale": scale}, "fp8_block")
+    assert tiles[0, [0, 127, 128, 159]].tolist() == [1, 1, 2, 2]
+    assert tiles[[127, 128, 129], 159].tolist() == [2, 4, 4]
+    rows = {"weight": weight[:2], "scale": np.array([0.5, 3], np.float32)}
+    assert quantized.decode_parts(rows, "fp8_channel")[:, 7].tolist() == [0.5, 3]
+    rows["weight"] = np.array([[1] * 32, [-128] * 32], np.int8)
+    assert quantized.decode_parts(rows, "int8")[:, 7].tolist() == [0.5, -384]
