@@ -1,0 +1,142 @@
+"""Inputs and references of attention: paged KV caches, scores with the bounds of their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import DType, f32
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    decode,
+    dtype,
+    empty,
+    encode,
+    gamma,
+    least,
+    normal,
+    u,
+)
+
+_LOG2_E = np.log2(np.e)
+LOWEST = -3.4028234663852886e38  # of f32: the maximum where there is no key
+
+
+def decode_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t, c = dtype(constexprs), dtype(constexprs, "C")
+    dim, together, page = (int(constexprs[n]) for n in ("HEAD_DIM", "HEADS", "PAGE"))
+    for kv_heads, group, lengths, splits, window, cap, alibi in (
+        (1, 1, (1,), 1, 0, 0.0, False),
+        (2, 1, (0, 37), 1, 0, 0.0, True),
+        (1, 3, (75, 3), 3, 20, 5.0, False),
+    ):
+        most = max(1, -(-max(lengths) // page))
+        pages = most * len(lengths) + 1
+        cache = (pages, kv_heads, page, dim)
+        table = rng.permutation(pages)[: most * len(lengths)].reshape(len(lengths), most)
+        heads = kv_heads * group * together
+        k, v = normal(rng, cache, c), normal(rng, cache, c)
+        _spoil(k, v, table, lengths, c)
+        rows = (len(lengths), heads)
+        yield {
+            "q": normal(rng, (*rows, dim), t),
+            "k_cache": k,
+            "v_cache": v,
+            "table": table.astype(np.int32),
+            "lengths": np.array(lengths, np.int32),
+            "slopes": -np.exp2(-rng.random(heads if alibi else 0) * 8).astype(np.float32),
+            "y": empty((*rows, dim), t),
+            "partial": np.zeros((*rows, splits, dim), np.float32),
+            "stats": np.zeros((*rows, splits, 2), np.float32),
+            "heads": heads,
+            "kv_heads": kv_heads,
+            "splits": splits,
+            "chunk": max(1, -(-most // splits)),
+            "window": window,
+            "scale": dim**-0.5,
+            "cap": cap,
+            "k_scale": 1.0,
+            "v_scale": 0.5,
+        }
+
+
+def _spoil(
+    k: np.ndarray, v: np.ndarray, table: np.ndarray, lengths: tuple[int, ...], c: DType
+) -> None:
+    """NaNs where no key has been written."""
+    if not c.is_float:
+        return
+    page = k.shape[2]
+    for cache in (k, v):
+        used = np.zeros((cache.shape[0], page), bool)
+        for row, length in zip(table, lengths, strict=True):
+            for n in range(length):
+                used[row[n // page], n % page] = True
+        nan = encode(np.array([np.nan]), c)
+        cache.transpose(0, 2, 1, 3)[~used] = nan[0]
+
+
+def _split(args: Args, constexprs: Constexprs, b: int, head: int, split: int) -> list[np.ndarray]:
+    """Of the keys that a split of a sequence has for a head: scores in units of ln 2, bounds of
+    their errors, and the rows of values."""
+    t, c = dtype(constexprs), dtype(constexprs, "C")
+    page, length = int(constexprs["PAGE"]), int(args["lengths"][b])
+    kv_head = head // (args["heads"] // args["kv_heads"])
+    oldest = max(length - args["window"], 0) if args["window"] else 0
+    first = split * args["chunk"] * page
+    place = np.arange(
+        max(first, oldest), max(min(first + args["chunk"] * page, length), first, oldest)
+    )
+    pages = args["table"][b][place // page]
+    q = decode(args["q"][b, head], t)
+    k = decode(args["k_cache"][pages, kv_head, place % page], c)
+    v = decode(args["v_cache"][pages, kv_head, place % page], c) * args["v_scale"]
+    factor = np.float32(args["scale"]) * args["k_scale"]
+    score = k @ q * factor
+    error = np.abs(k) @ np.abs(q) * abs(factor) * gamma(2 * len(q) + 4, f32)
+    if cap := args["cap"]:
+        score = cap * np.tanh(score / cap)
+        error = error + 8 * u(f32) * cap
+    if args["slopes"].size:
+        bias = float(args["slopes"][head]) * (place - (length - 1))
+        score, error = score + bias, error + 2 * u(f32) * np.abs(bias)
+    return [score * _LOG2_E, _LOG2_E * (error + 4 * u(f32) * np.abs(score)), v]
+
+
+def _sums(score: np.ndarray, error: np.ndarray, v: np.ndarray, steps: float) -> list[np.ndarray]:
+    """The maximum, the sum of weights, the weighted sum of v and of its magnitudes, and the
+    relative error of what is summed: of arguments twice, of exp2 and a product in each of the
+    steps."""
+    top = score.max(initial=LOWEST)
+    weight = np.exp2(score - top)
+    spread = np.abs(score).max(initial=0.0)
+    relative = np.log(2) * (2 * error.max(initial=0.0) + 8 * u(f32) * spread)
+    relative += gamma(10 * steps + 2 * len(score) + 8, f32)
+    return [top, weight.sum(), weight @ v, weight @ np.abs(v), np.asarray(relative)]
+
+
+def decode_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t, dim, splits = dtype(constexprs), int(constexprs["HEAD_DIM"]), args["splits"]
+    batch, heads, _ = args["q"].shape
+    together = int(constexprs["BLOCK"]) // int(constexprs["ROW"]) * int(constexprs["UNROLL"])
+    value, bound = np.zeros((2, batch, heads, splits, dim))
+    stats, stats_bound = np.zeros((2, batch, heads, splits, 2))
+    for b, head, split in np.ndindex(batch, heads, splits):
+        score, error, v = _split(args, constexprs, b, head, split)
+        steps = len(score) / together + np.log2(together) + 2
+        top, whole, total, size, relative = _sums(score, error, v, steps)
+        at = (b, head, split)
+        if splits == 1:
+            value[at] = total / whole if len(score) else 0.0
+            bound[at] = 2 * relative * size / whole if len(score) else 0.0
+        else:
+            value[at], bound[at] = total, relative * size + least(f32)
+            stats[at] = top, whole
+            stats_bound[at] = error.max(initial=0.0) + 2 * u(f32) * abs(top), relative * whole
+    if splits > 1:
+        return {"partial": Expected(value, bound), "stats": Expected(stats, stats_bound)}
+    y = value[:, :, 0]
+    return {"y": Expected(y, bound[:, :, 0] + np.abs(y) * u(t) + least(t))}
