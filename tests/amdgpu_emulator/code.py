@@ -75,15 +75,15 @@ class Program:
         self.steps: dict[int, tuple[registry.Step, int]] = {}
         self._checked: set[int] = set()
 
-    def check(self, entry: int) -> None:
-        """Every path from `entry` waits where it has to; MissingWait."""
+    def check(self, entry: int, paired: bool = False) -> None:
+        """Every path from `entry` waits where it has to; MissingWait. paired: see `Waits`."""
         if entry in self._checked:
             return
         instructions, entries = self.code.instructions, [entry]
         if any(i.mnemonic == "s_swappc_b64" for i in instructions.values()):
             entries += self.code.functions
         found = {at: instructions[at] for at in sorted(flow.reached(instructions, entries))}
-        counters.Waits(self.arch).run(found, entries)
+        counters.Waits(self.arch, paired).run(found, entries)
         if self.arch.generation == 9:
             hazards.Hazards(self.arch).run(found, entries)
         self._checked.add(entry)

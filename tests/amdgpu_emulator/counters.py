@@ -94,10 +94,14 @@ def wait(ledger: Ledger[Hashable], count: int) -> None:
 
 
 class Waits:
-    """The check of one program."""
+    """The check of one program.
 
-    def __init__(self, arch: Arch) -> None:
-        self.generation = arch.generation
+    paired: every wait for stores right before a barrier belongs to that barrier, which then orders
+    buffers. It may belong to the end of a loop before it, which LLVM has unrolled.
+    """
+
+    def __init__(self, arch: Arch, paired: bool = False) -> None:
+        self.generation, self.paired = arch.generation, paired
         self.counters = COUNTERS[arch.generation]
 
     def run(self, instructions: Mapping[int, Instruction], entries: Iterable[int]) -> None:
@@ -170,7 +174,7 @@ class Waits:
                     f"the barrier is reached without a wait for {counter} 0:"
                     f" `{self.instructions[address].text}` at {address:#x} may not be done",
                 )
-        if self.generation > 9 and self._stores_waited(i) and not invalidates:
+        if self.paired and self.generation > 9 and self._stores_waited(i) and not invalidates:
             raise _at(
                 i,
                 "stores are waited for before the barrier, but behind it nothing invalidates the"

@@ -52,11 +52,13 @@ def dispatch(
     dynamic_lds: int = 0,
     rng: np.random.Generator | None = None,
     packet_address: int | None = None,
+    paired: bool = False,
 ) -> Stats:
     """Execute a dispatch of `grid` work-items in workgroups of `workgroup`.
 
     All memory that the kernel may touch, its kernarg block included, is registered in `memory`.
-    `rng` shuffles waves and perturbs results that hardware only bounds. Raises `EmulationError`.
+    `rng` shuffles waves and perturbs results that hardware only bounds. paired: see
+    `counters.Waits`. Raises `EmulationError`.
     """
     rng = rng or np.random.default_rng()
     d = code.descriptor(kernel)
@@ -65,7 +67,7 @@ def dispatch(
     shape = tuple(g // w for g, w in zip(grid, workgroup, strict=True))
     program = code.program(wave_size(code, d))
     try:
-        program.check(d.entry)
+        program.check(d.entry, paired)
     except EmulationError as error:
         raise error.place(kernel, error.where) from None
     budget = Budget(LIMIT)

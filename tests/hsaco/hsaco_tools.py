@@ -121,7 +121,8 @@ class Emulated:
         most = (MOST_ITEMS // size[0], 65535, 65535)
         x, y, z = launched or folded(grid, most, self.kernel.name)
         items = (x * size[0], y * size[1], z * size[2])
-        dispatch(self.code, self.manifest.entry, items, size, address, memory, rng=rng)
+        name = self.manifest.entry
+        dispatch(self.code, name, items, size, address, memory, rng=rng, paired=True)
         buffers = [a for p, a in pairs if p.is_memory]
         for buffer, (_, copy) in zip(buffers, copies, strict=True):
             if buffer.flags.writeable:
