@@ -78,7 +78,8 @@ class AmdEmulator:
 
         arguments = program.arguments()
         try:
-            made = Emulated(program.kernel, self.arch, checks=program.variant % 4 == 3)
+            checks = program.variant % 4 == 3
+            made = Emulated(program.kernel, self.arch, checks, paired=False)
         except CompileError as error:
             if "label" in error.message:
                 raise InvalidError(error.message) from error

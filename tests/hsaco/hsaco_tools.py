@@ -73,10 +73,13 @@ def usual() -> set[str]:
 
 
 class Emulated:
-    """A kernel whose code object runs on the emulator."""
+    """A kernel whose code object runs on the emulator. paired: see `counters.Waits`."""
 
-    def __init__(self, kernel: Kernel, arch: str, checks: bool = False) -> None:
+    def __init__(
+        self, kernel: Kernel, arch: str, checks: bool = False, paired: bool = True
+    ) -> None:
         blob, self.manifest = compiled(kernel, arch, checks)
+        self.paired = paired
         self.kernel, self.code = kernel, CodeObject.read(blob)
 
     def run(
@@ -122,7 +125,7 @@ class Emulated:
         x, y, z = launched or folded(grid, most, self.kernel.name)
         items = (x * size[0], y * size[1], z * size[2])
         name = self.manifest.entry
-        dispatch(self.code, name, items, size, address, memory, rng=rng, paired=True)
+        dispatch(self.code, name, items, size, address, memory, rng=rng, paired=self.paired)
         buffers = [a for p, a in pairs if p.is_memory]
         for buffer, (_, copy) in zip(buffers, copies, strict=True):
             if buffer.flags.writeable:
