@@ -253,7 +253,7 @@ def _gelu(x: np.ndarray) -> np.ndarray:
 # name: (reference in float64, the ops that are not exact, roundings of f32 between them). The op
 # table has the error of an op in ulp; errors add up, and a rounding is half an ulp. What the
 # result loses when it is rounded to T comes on top.
-_UNARY: dict[str, tuple[Callable[..., Any], tuple[str, ...], int]] = {
+UNARY: dict[str, tuple[Callable[..., Any], tuple[str, ...], int]] = {
     "op_abs": (np.abs, (), 0),
     "op_neg": (np.negative, (), 0),
     "op_relu": (lambda x: np.fmax(x, 0), (), 0),
@@ -301,7 +301,7 @@ def _saxpy_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     return {"y": Expected(value, 2 * rounding(product, t) + rounding(value, t))}
 
 
-def _name(op: object) -> str:
+def op_name(op: object) -> str:
     return op.rpartition(":")[2] if isinstance(op, str) else getattr(op, "name", str(op))
 
 
@@ -314,7 +314,7 @@ def _values(rng: np.random.Generator, n: int, op: str, constexprs: Constexprs) -
 
 
 def _unary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
-    t, op = dtype(constexprs), _name(constexprs["OP"])
+    t, op = dtype(constexprs), op_name(constexprs["OP"])
     for n in _sizes():
         yield {"x": _values(rng, n, op, constexprs), "y": empty(n, t)}
     if t.name == "f32":
@@ -324,7 +324,7 @@ def _unary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[
         yield {"x": special, "y": empty(special.size, t)}
 
 
-def _tolerance(
+def tolerance(
     value: np.ndarray, ops: tuple[str, ...], roundings: int, constexprs: Constexprs
 ) -> np.ndarray | float:
     t = dtype(constexprs)
@@ -342,23 +342,28 @@ def _tolerance(
         )
 
 
+def extra(op: str, x: np.ndarray, value: np.ndarray, fast: bool) -> np.ndarray:
+    """What an op errs by beyond `tolerance`: where it cancels, and by approximate functions."""
+    found = np.zeros_like(value)
+    with np.errstate(all="ignore"):
+        if op in ("op_gelu", "op_gelu_fast"):  # 1 + erf cancels for negative x
+            found += np.abs(x) * 8
+        if fast:  # exp through exp2 of a rounded product; an approximate division
+            found += np.abs(value) * (4 * np.abs(x) + 16)
+    return np.nan_to_num(found) * u(DTYPES["f32"])
+
+
 def _unary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
-    fn, ops, roundings = _UNARY[_name(constexprs["OP"])]
+    fn, ops, roundings = UNARY[op_name(constexprs["OP"])]
     x = decode(args["x"], dtype(constexprs))
     with np.errstate(all="ignore"):
         value = fn(x)
-    extra = 0.0
-    if _name(constexprs["OP"]) in ("op_gelu", "op_gelu_fast"):  # 1 + erf cancels for negative x
-        extra = np.abs(x) * 8 * u(DTYPES["f32"])
-    if constexprs["FAST"]:  # exp through exp2 of a rounded product; an approximate division
-        with np.errstate(all="ignore"):
-            extra = extra + np.abs(value) * (4 * np.abs(x) + 16) * u(DTYPES["f32"])
-    tolerance = _tolerance(value, ops, roundings, constexprs) + np.nan_to_num(extra)
-    return {"y": Expected(value, tolerance)}
+    more = extra(op_name(constexprs["OP"]), x, value, constexprs["FAST"])
+    return {"y": Expected(value, tolerance(value, ops, roundings, constexprs) + more)}
 
 
 def _binary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
-    t, op = dtype(constexprs), _name(constexprs["OP"])
+    t, op = dtype(constexprs), op_name(constexprs["OP"])
     for n in _sizes():
         second = normal(rng, n, t, 4.0)
         yield {"a": _values(rng, n, op, constexprs), "b": second, "y": empty(n, t)}
@@ -366,10 +371,10 @@ def _binary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator
 
 def _binary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     t = dtype(constexprs)
-    fn, ops, roundings = _BINARY[_name(constexprs["OP"])]
+    fn, ops, roundings = _BINARY[op_name(constexprs["OP"])]
     with np.errstate(all="ignore"):
         value = fn(decode(args["a"], t), decode(args["b"], t))
-    return {"y": Expected(value, _tolerance(value, ops, roundings, constexprs))}
+    return {"y": Expected(value, tolerance(value, ops, roundings, constexprs))}
 
 
 FAMILIES = (
