@@ -246,9 +246,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Entry point; gives the exit status."""
     arguments = parser().parse_args(words)
     from ..runtime.errors import GristmillError
-    from ..store.manifest import ManifestError
     from ..store.message import plain
     from ..store.pack.errors import PackError
+    from ..store.schema import ManifestError
     from ..store.trust.errors import TrustError
 
     told = (CommandError, GristmillError, ManifestError, PackError, TrustError, OSError)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..runtime.packs import required
+from ..runtime.signed import required
 from ..store.bundle import NAME as INDEX
 from ..store.bundle import bundle_json
 from ..store.files import write_atomic

@@ -7,13 +7,16 @@
         saxpy = device.load(bundle, "saxpy", "f32")
         saxpy(x, y, 2.0)
 
-Nothing here imports a compiler.
+Nothing here imports a compiler. What only devices need is imported once one is opened: the driver
+of a GPU starts meanwhile, which takes longer.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .bundle import Artifact, Bundle, open_bundle
-from .device import Device
 from .errors import (
     ArgumentError,
     ArtifactCorrupt,
@@ -37,11 +40,14 @@ from .errors import (
     Untrusted,
     VersionMismatch,
 )
-from .launch import LoadedKernel
-from .memory import Buffer, MemoryReport, Slot
-from .recording import Recording
-from .refusal import Lack, Refusal
 from .registry import FoundDevice, find_devices, open_device
+
+if TYPE_CHECKING:
+    from .device import Device
+    from .launch import LoadedKernel
+    from .memory import Buffer, MemoryReport, Slot
+    from .recording import Recording
+    from .refusal import Lack, Refusal
 
 __all__ = [
     "ArgumentError",
@@ -80,3 +86,25 @@ __all__ = [
     "open_bundle",
     "open_device",
 ]
+
+_LATER = {
+    "Buffer": "memory",
+    "Device": "device",
+    "Lack": "refusal",
+    "LoadedKernel": "launch",
+    "MemoryReport": "memory",
+    "Recording": "recording",
+    "Refusal": "refusal",
+    "Slot": "memory",
+}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    return value

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.interface import Param
-from .errors import ArgumentError, LimitExceeded, StateError
+from .errors import ArgumentError, LimitExceeded, StateError, expect
 from .hazards import Binding, overlap
 from .launch import Command, LoadedKernel
-from .memory import Allocation, Array, Buffer, conversion_to, expect, scalar_value_bits
+from .memory import Allocation, Array, Buffer, conversion_to, scalar_value_bits
 
 if TYPE_CHECKING:
     from .binder import Quick

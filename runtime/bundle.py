@@ -11,19 +11,19 @@ handed to a driver.
 from __future__ import annotations
 
 import json
+import os.path
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..ir.dtypes import DTYPES
-from ..ir.interface import Loc
-from ..store.manifest import SCHEMA, Manifest, ManifestError
-from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid
-from .memory import expect
-from .selection import choose
+from ..store.schema import SCHEMA, ManifestError
+from .errors import ArtifactCorrupt, ArtifactMissing, ManifestInvalid, expect
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..ir.interface import Loc
     from ..ir.targets import Capabilities
+    from ..store.manifest import Manifest
     from .refusal import Refusal
 
 INDEX = "bundle.json"
@@ -83,15 +83,22 @@ class Bundle:
 
     def __init__(
         self,
-        root: Path,
+        root: str,
         entries: Mapping[tuple[str, str], Sequence[Any]],
         artifact: Callable[[Any], Artifact],
         digest: str,
         signers: tuple[str, ...] = (),
     ) -> None:
-        self.root, self.digest, self.signers = root, digest, signers
+        self.digest, self.signers, self._root = digest, signers, root
         self._entries, self._artifact = entries, artifact
         self._artifacts: dict[tuple[str, str], tuple[Artifact, ...]] = {}
+
+    @property
+    def root(self) -> Path:
+        """The folder, the pack, or the folder of packs."""
+        from pathlib import Path
+
+        return Path(self._root)
 
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))
@@ -130,6 +137,7 @@ class Bundle:
     ) -> Artifact | Refusal:
         """The first variant, in the device's order of targets, that the device can run."""
         from ..ir.targets import Capabilities  # whoever has some has imported it
+        from .selection import choose
 
         expect(capabilities, Capabilities, f"select {kernel}")
         return choose(self.artifacts(kernel, specialization), capabilities)
@@ -138,24 +146,29 @@ class Bundle:
         names = self.kernels()
         if kernel not in names:
             known = ", ".join(sorted(names)) or "nothing"
-            return ArtifactMissing(f"no kernel {kernel!r}; it has {known}", where=str(self.root))
+            return ArtifactMissing(f"no kernel {kernel!r}; it has {known}", where=self._root)
         known = ", ".join(names[kernel])
         what = (
             f"no specialization {specialization!r}" if specialization else "several specializations"
         )
         return ArtifactMissing(
-            f"{what} of kernel {kernel}", where=str(self.root), expected=f"one of {known}"
+            f"{what} of kernel {kernel}", where=self._root, expected=f"one of {known}"
         )
 
 
 class _Folder:
     """The artifacts of a folder, by their entries in bundle.json."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: str) -> None:
         self.root = root
 
     def artifact(self, entry: dict[str, Any]) -> Artifact:
-        file = self.root / entry["path"]
+        from pathlib import Path  # opening a bundle needs none of these
+
+        from ..ir.interface import Loc
+        from ..store.manifest import Manifest
+
+        file = Path(self.root, entry["path"])
         try:
             manifest = Manifest.from_dict(entry["manifest"], str(file))
         except ManifestError as error:
@@ -170,6 +183,8 @@ class _Folder:
 
 def check_types(manifest: Manifest, file: Path) -> None:
     """ManifestInvalid if a parameter is of a type that there is not."""
+    from ..ir.dtypes import DTYPES
+
     odd = [p.dtype for p in manifest.params if p.dtype not in DTYPES]
     if odd:
         raise ManifestInvalid(
@@ -210,42 +225,45 @@ def open_bundle(
     ManifestInvalid (another schema, missing or unknown fields), VersionMismatch (a pack of another
     ABI, a wheel of another version), CodecMissing, Untrusted, ArgumentError (no such verify).
     """
-    from . import packs  # what packs need is imported where there are some
+    from .signed import required, unsigned_folder
 
-    required = packs.required(verify)
-    name = "installed:" if path is None else str(path)
-    if name.startswith("installed:"):
-        from .installed import installed_packs
+    signed = required(verify)
+    name = "installed:" if path is None else str(path).rstrip("/") or str(path)
+    index = name if os.path.basename(name) == INDEX else os.path.join(name, INDEX)
+    if not os.path.exists(index):
+        from . import packs  # what packs need is imported where there may be some
 
-        files = installed_packs(name.removeprefix("installed:"))
-        return packs.open_files(files, Path(name), required, keys)
-    file = Path(name)
-    if packs.holds(file):
-        return packs.open_packs(file, required, keys)
-    if file.name != INDEX:
-        file = file / INDEX
-    if required:
-        raise packs.unsigned_folder(file)
+        bundle = packs.opened(name, signed, keys)
+        if bundle is not None:
+            return bundle
+    if signed:
+        raise unsigned_folder(index)
+    return _open_folder(index)
+
+
+def _open_folder(file: str) -> Bundle:
+    """The bundle of a folder, by its bundle.json."""
     try:
-        text = file.read_bytes()
+        with open(file, "rb") as stream:
+            text = stream.read()
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         reason = getattr(error, "strerror", None) or error
         raise ArtifactMissing(
-            f"no bundle: {reason}", where=str(file), do="build it with scons"
+            f"no bundle: {reason}", where=file, do="build it with scons"
         ) from error
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8
-        raise ArtifactCorrupt(f"not JSON ({error})", where=str(file)) from error
-    entries = _entries(data, str(file))
+        raise ArtifactCorrupt(f"not JSON ({error})", where=file) from error
+    entries = _entries(data, file)
     try:
         digest = _digest(text, data)
     except RecursionError as error:
-        raise ArtifactCorrupt("nested too deep", where=str(file)) from error
+        raise ArtifactCorrupt("nested too deep", where=file) from error
     if digest != data["digest"]:
         raise ArtifactCorrupt(
             "bundle with wrong content",
-            where=str(file),
+            where=file,
             expected=f"digest {data['digest']}",
             got=digest,
             do="rebuild or fetch the bundle again",
@@ -255,7 +273,8 @@ def open_bundle(
         manifest = entry["manifest"]
         key = (manifest["kernel"], manifest["specialization"])
         index.setdefault(key, []).append(entry)
-    return Bundle(file.parent, index, _Folder(file.parent).artifact, digest)
+    folder = os.path.dirname(file) or "."
+    return Bundle(folder, index, _Folder(folder).artifact, digest)
 
 
 def _digest(text: bytes, data: dict[str, Any]) -> str:

@@ -25,10 +25,12 @@ from .errors import (
     Refused,
     StateError,
     SubmissionFailed,
+    expect,
 )
 from .holdings import Holdings
 from .launch import Command, LoadedKernel
 from .life import entry
+from .lifetime import WAIT_SECONDS
 from .memory import (
     Array,
     Buffer,
@@ -39,7 +41,6 @@ from .memory import (
     as_shape,
     as_stored,
     conversion_to,
-    expect,
     host_array,
     scalar_array,
 )
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 
     from ..ir.targets import Capabilities
     from .binder import Direct
-
-WAIT_SECONDS = 600.0
 
 
 class Device(Holdings):

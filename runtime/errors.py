@@ -8,10 +8,10 @@ later call on that device fails at once with the same type, and the process live
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..store.manifest import ManifestError
 from ..store.message import message
+from ..store.schema import ManifestError
 
 if TYPE_CHECKING:
     from ..ir.interface import Loc
@@ -160,3 +160,16 @@ class DriverError(GristmillError):
     def __init__(self, call: str, code: int, name: str, where: str = "", do: str = "") -> None:
         super().__init__(f"{call} failed with {name} ({code})", where=where, do=do)
         self.call, self.code = call, code
+
+
+def expect(value: Any, kind: type, where: str) -> None:
+    """ArgumentError unless the value is of a kind."""
+    if not isinstance(value, kind):
+        raise ArgumentError(
+            "wrong type", where=where, expected=f"a {kind.__name__}", got=named(value)
+        )
+
+
+def named(value: Any) -> str:
+    """A value of the wrong kind, as messages show it."""
+    return f"{type(value).__name__} {value!r:.40}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .device import Device
 
+WAIT_SECONDS = 600.0  # that a wait may take unless somebody says so
 EXIT_SECONDS = 5.0
 _open: set[Device] = set()
 

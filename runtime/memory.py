@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.abi import scalar_bits
 from ..ir.dtypes import DTYPES, DType
-from .errors import ArgumentError, StateError
+from .errors import ArgumentError, StateError, named
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -217,16 +217,8 @@ def is_size(value: Any) -> bool:
 
 def _whole(value: Any, where: str) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise ArgumentError("wrong type", where=where, expected="an int", got=_named(value))
+        raise ArgumentError("wrong type", where=where, expected="an int", got=named(value))
     return int(value)
-
-
-def expect(value: Any, kind: type, where: str) -> None:
-    """ArgumentError unless the value is of a kind."""
-    if not isinstance(value, kind):
-        raise ArgumentError(
-            "wrong type", where=where, expected=f"a {kind.__name__}", got=_named(value)
-        )
 
 
 def host_array(value: npt.ArrayLike, where: str) -> Array:
@@ -255,7 +247,7 @@ def as_seconds(value: Any, where: str) -> float:
             "wrong timeout",
             where=where,
             expected="a finite number of seconds, at least 0",
-            got=_named(value),
+            got=named(value),
         )
     return float(min(value, _LONGEST_WAIT))
 
@@ -264,10 +256,10 @@ def scalar_value_bits(value: Any, dtype: DType, where: str) -> int:
     """The bit pattern of a by-value scalar, checked: kind, range, finite stays finite."""
     if dtype.is_bool:
         if not isinstance(value, bool | np.bool_):
-            raise ArgumentError("wrong type", where=where, expected="a bool", got=_named(value))
+            raise ArgumentError("wrong type", where=where, expected="a bool", got=named(value))
     elif dtype.is_int:
         if not isinstance(value, int | np.integer) or isinstance(value, bool):
-            raise ArgumentError("wrong type", where=where, expected="an int", got=_named(value))
+            raise ArgumentError("wrong type", where=where, expected="an int", got=named(value))
         if not dtype.min <= value <= dtype.max:
             raise ArgumentError(
                 f"value outside {dtype}",
@@ -276,7 +268,7 @@ def scalar_value_bits(value: Any, dtype: DType, where: str) -> int:
                 got=str(value),
             )
     elif not isinstance(value, float | int | np.floating | np.integer) or isinstance(value, bool):
-        raise ArgumentError("wrong type", where=where, expected="a number", got=_named(value))
+        raise ArgumentError("wrong type", where=where, expected="a number", got=named(value))
     try:
         bits = scalar_bits(value.item() if isinstance(value, np.generic) else value, dtype)
     except OverflowError as error:  # an int beyond every float
@@ -295,10 +287,6 @@ def scalar_value_bits(value: Any, dtype: DType, where: str) -> int:
 
 def _magnitude(dtype: DType) -> int:
     return (1 << (dtype.bits - 1)) - 1
-
-
-def _named(value: Any) -> str:
-    return f"{type(value).__name__} {value!r:.40}"
 
 
 def scalar_array(value: Any, dtype: DType, where: str) -> Array:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..ir.interface import Loc
-from .bundle import INDEX, Artifact, Bundle, check_types
+from .bundle import Artifact, Bundle, check_types
 from .errors import (
-    ArgumentError,
     ArtifactCorrupt,
     ArtifactMissing,
     BundleError,
@@ -25,33 +22,22 @@ if TYPE_CHECKING:
     from ..store.pack.reading import Pack
 
 SUFFIX = ".pack"
-VARIABLE = "GRISTMILL_VERIFY_PACKS"
-WAYS = ("off", "require")
 Keys = str | Path | Sequence[str | Path] | None
 
 
-def required(verify: str | None) -> bool:
-    """Whether signatures are: as said or by the environment. ArgumentError: no such way."""
-    stated = os.environ.get(VARIABLE, "")
-    for name, way in (("verify", verify), (VARIABLE, stated or None)):
-        if way is not None and way not in WAYS:
-            raise ArgumentError(
-                "no such way to verify", where=name, expected=" or ".join(WAYS), got=repr(way)
-            )
-    return "require" in (verify, stated)
+def opened(name: str, verify: bool, keys: Keys) -> Bundle | None:
+    """What `bundle.open_bundle` opens by a name of packs; None where it is no such name."""
+    if name.startswith("installed:"):
+        from .installed import installed_packs
 
-
-def holds(path: Path) -> bool:
-    """Whether a path is that of a pack, or of a directory of packs without an index."""
-    if path.suffix == SUFFIX and not path.is_dir():
-        return True
-    return not (path / INDEX).exists() and bool(_files(path))
-
-
-def open_packs(path: Path, verify: bool, keys: Keys) -> Bundle:
-    """The bundle of a pack, or of all packs in a directory, by their names. Raises as
-    `open_files`."""
-    return open_files(_files(path) if path.is_dir() else [path], path, verify, keys)
+        files = installed_packs(name.removeprefix("installed:"))
+    else:
+        path = Path(name)
+        one = path.suffix == SUFFIX and not path.is_dir()
+        files = [path] if one else _files(path)
+        if not files:
+            return None
+    return open_files(files, Path(name), verify, keys)
 
 
 def open_files(files: Sequence[Path], where: Path, verify: bool, keys: Keys) -> Bundle:
@@ -73,16 +59,7 @@ def open_files(files: Sequence[Path], where: Path, verify: bool, keys: Keys) -> 
         for number, key in enumerate(zip(pack.kernels, pack.specializations, strict=True)):
             index.setdefault(key, []).append((pack, number))
     _refuse_twins(packs)
-    return Bundle(where, index, _artifact, _digest(packs), tuple(signers))
-
-
-def unsigned_folder(file: Path) -> Untrusted:
-    """The refusal of a bundle that cannot be signed."""
-    return Untrusted(
-        "artifacts in a folder have no signature, and one is required",
-        where=str(file),
-        do="open a pack that is signed: scons pack, gristmill pack sign",
-    )
+    return Bundle(str(where), index, _artifact, _digest(packs), tuple(signers))
 
 
 @contextlib.contextmanager
@@ -113,6 +90,8 @@ def _artifact(place: tuple[Pack, int]) -> Artifact:
         entry = pack.entry(number)
     file = pack.path / entry.path
     check_types(entry.manifest, file)
+    from ..ir.interface import Loc
+
     locs = tuple(Loc(site.file, site.line, site.column) if site else None for site in entry.sites)
     return Artifact(entry.manifest, file, locs, functools.partial(_read, pack, number))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import lifetime
-from .device import WAIT_SECONDS, Device
-from .errors import ArgumentError, GristmillError, NoDevice
-from .memory import expect
+from .errors import ArgumentError, GristmillError, NoDevice, expect
+from .lifetime import WAIT_SECONDS
+
+if TYPE_CHECKING:
+    from .device import Device
 
 # Best first where a caller has no preference; `null` and `interp` are only opened by name.
 DRIVERS = ("cuda", "hsa", "vulkan", "wgpu", "cpu", "interp", "null")

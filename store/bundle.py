@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from .files import write_atomic
-from .manifest import SCHEMA, Manifest
+from .manifest import Manifest
+from .schema import SCHEMA
 
 NAME = "bundle.json"
 

@@ -12,16 +12,12 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from .message import LONG_PATH, short
+from .schema import SCHEMA, ManifestError
 
-SCHEMA = 1
 KINDS = ("buffer", "slot", "scalar")
 ACCESSES = ("read", "write", "readwrite")
 OPERATIONS = ("add", "sub", "mul", "floordiv", "ceil_div", "min", "max")  # of grid expressions
 DEPTH = 200  # the most that expressions, constexprs and facts are nested
-
-
-class ManifestError(ValueError):
-    """A manifest that this version cannot use: what it holds and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)

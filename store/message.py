@@ -6,7 +6,7 @@ import re
 
 SHOWN = 300  # characters of what another side said: it may say anything
 LONG_PATH = 400  # characters of a path
-_LOGIN, _QUERY = re.compile(r"(?<=://)[^\s/@]*@"), re.compile(r"(://[^\s?]*\?)[^\s'\")]+")
+_LOGIN, _QUERY = r"(?<=://)[^\s/@]*@", r"(://[^\s?]*\?)[^\s'\")]+"  # seldom needed: not compiled
 
 
 def message(what: str, where: str = "", expected: str = "", got: str = "", do: str = "") -> str:
@@ -31,7 +31,7 @@ def short(text: str, most: int = SHOWN) -> str:
 def plain(text: str, most: int = SHOWN) -> str:
     """What another side said, on one line, without the characters that steer a terminal and without
     the logins that a URL may hold."""
-    shown = printable(_QUERY.sub(r"\1...", _LOGIN.sub("", text))[: most + 1])
+    shown = printable(re.sub(_QUERY, r"\1...", re.sub(_LOGIN, "", text))[: most + 1])
     return f"{shown[:most]}..." if len(shown) > most else shown
 
 

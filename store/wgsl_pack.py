@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .bundle import Entry
-from .manifest import SCHEMA
+from .schema import SCHEMA
 
 KIND = "gristmill wgsl pack"
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...store.key import Action
-from ...store.manifest import Manifest, ManifestError
+from ...store.manifest import Manifest
+from ...store.schema import ManifestError
 from .errors import WrongResultError
 
 NAMES = {"compile": {"artifact", "manifest"}, "assemble": {"artifact", "facts"}}

@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..bundle import Entry, Place
-from ..manifest import Manifest, ManifestError
+from ..manifest import Manifest
+from ..schema import ManifestError
 from . import codecs, format
 from .errors import PackCorrupt, PackMissing
 from .names import bad_paths, bad_words

@@ -175,38 +175,6 @@ def test_without_the_bindings_the_message_says_what_to_install(
         runtime.open_device("cuda")
 
 
-def test_the_driver_starts_beside_what_python_imports(
-    require: Callable[..., None], library: Path
-) -> None:
-    require("gcc")
-    code = """
-import contextlib, sys, threading
-from gristmill import runtime
-from gristmill.runtime.devices.cuda import api
-imports = "cuda.bindings.driver", "gristmill.runtime.devices.cuda.device"
-there, starting = [], api.starting
-@contextlib.contextmanager
-def watched():
-    with starting():
-        there.append([name in sys.modules for name in imports])
-        yield
-        there.append([name in sys.modules for name in imports])
-api.starting = watched
-started, start = [], api._start
-def noted():
-    start()
-    started.append(threading.current_thread() is threading.main_thread())
-api._start = noted
-for _ in range(2):
-    runtime.open_device("cuda").close()
-assert started == [False], started
-assert there[:2] == [[False, False], [True, True]], there
-assert threading.active_count() == 1
-"""
-    environment = os.environ | {"LD_LIBRARY_PATH": str(library.parent)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-
-
 def test_without_a_driver_the_message_says_so(require: Callable[..., None]) -> None:
     code = "from gristmill import runtime; print(runtime.find_devices()[0])"
     environment = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}

@@ -13,6 +13,7 @@ import pytest
 from fake_cuda import FakeDriver
 from gristmill import runtime
 from gristmill.runtime.devices.cuda import dlpack
+from gristmill.runtime.memory import as_dtype
 
 MODES = ["interface", "dlpack"]
 
@@ -75,7 +76,7 @@ class Tensor:
         self.owner.call("cuEventRecord", event, self.owner.stream)
         self.owner.call("cuStreamWaitEvent", stream, event, 0)
         self.owner.call("cuEventDestroy", event)
-        dtype = runtime.memory.as_dtype(self.changes.get("dtype", self.values.dtype))
+        dtype = as_dtype(self.changes.get("dtype", self.values.dtype))
         return dlpack.give(
             self.address, self.changes.get("owner", 0), self.values.shape, dtype, self
         )

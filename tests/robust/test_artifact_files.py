@@ -22,8 +22,9 @@ from gristmill.backends.pool import Pool
 from gristmill.backends.trace import trace
 from gristmill.ir.targets import FEATURES, Capabilities, Limits
 from gristmill.runtime.bundle import canonical
-from gristmill.store.manifest import Manifest, ManifestError
+from gristmill.store.manifest import Manifest
 from gristmill.store.messagepack import MessagePackError, unpack
+from gristmill.store.schema import ManifestError
 from robust.corpus import subjects
 from robust.text_changes import changed, damaged
 

@@ -19,7 +19,8 @@ from gristmill.runtime import selection
 from gristmill.runtime.devices.null import capabilities
 from gristmill.runtime.selection import lacking
 from gristmill.store.bundle import Entry, bundle_json, write_bundle
-from gristmill.store.manifest import OPERATIONS, ManifestError
+from gristmill.store.manifest import OPERATIONS
+from gristmill.store.schema import ManifestError
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gristmill import runtime
+from gristmill.runtime.memory import as_dtype
 
 
 def refused(device: runtime.Device, bundle: runtime.Bundle, name: str, spec: str) -> bool:
@@ -18,7 +19,7 @@ def refused(device: runtime.Device, bundle: runtime.Bundle, name: str, spec: str
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (1 << 20,), (0,), (4, 0)])
 @pytest.mark.parametrize("dtype", ["u8", "f16", "bf16", "i32", "f64"])
 def test_upload_comes_back(device, rng, shape, dtype):
-    storage = runtime.memory.as_dtype(dtype).storage
+    storage = as_dtype(dtype).storage
     array = rng.integers(0, 255, int(np.prod(shape)) * storage.itemsize, np.uint8)
     array = array.view(storage).reshape(shape)
     buffer = device.upload(array, dtype)

@@ -39,6 +39,44 @@ def test_importing_the_runtime_brings_no_compiler():
     )
 
 
+def test_opening_a_bundle_imports_next_to_nothing(bundle_folder):
+    """What devices need as well is imported when one is opened, beside the start of its driver."""
+    run(
+        """
+        import sys
+        there = set(sys.modules)
+        from gristmill import runtime
+        assert runtime.open_bundle(sys.argv[1]).kernels()
+        assert not {"numpy", "ctypes", "dataclasses"} & sys.modules.keys() - there
+        found = {m for m in sys.modules if m.startswith("gristmill.")}
+        assert found <= {
+            "gristmill.runtime", *(f"gristmill.runtime.{name}" for name in sys.argv[2:]),
+            "gristmill.store", "gristmill.store.message", "gristmill.store.schema",
+        }, found
+        """,
+        str(bundle_folder),
+        *("bundle", "errors", "lifetime", "registry", "signed"),
+    )
+
+
+def test_every_name_of_the_runtime_is_there():
+    run(
+        """
+        from gristmill import runtime
+        assert set(runtime.__all__) <= set(dir(runtime))
+        from gristmill.runtime import *
+        assert all(globals()[name] is getattr(runtime, name) for name in runtime.__all__)
+        assert Slot.__name__ == "Slot" and issubclass(Slot, Buffer)
+        try:
+            runtime.nothing
+        except AttributeError as error:
+            assert str(error) == "module 'gristmill.runtime' has no attribute 'nothing'"
+        else:
+            raise AssertionError
+        """
+    )
+
+
 def test_import_takes_at_most_30_ms_over_numpy():
     """Processor time of the thread that imports, best of several processes: the machine may be
     busy, and the worker threads that numpy's BLAS starts spin for a while."""

@@ -6,9 +6,10 @@ import pytest
 
 from gristmill.runtime.errors import ArtifactCorrupt
 from gristmill.store.distribution.errors import DistributionError
-from gristmill.store.manifest import Manifest, ManifestError
+from gristmill.store.manifest import Manifest
 from gristmill.store.message import message, short
 from gristmill.store.pack.errors import PackError
+from gristmill.store.schema import ManifestError
 from gristmill.store.trust.errors import TrustError
 
 LONG = "a" * 20_000

@@ -18,6 +18,9 @@ def open_device(spec: str, selector: str, timeout: float) -> CudaDevice:
 
     with starting():
         bindings()
+        import pathlib  # noqa: F401 (what the first call would import, as are the next)
+
+        from ... import host, selection  # noqa: F401
         from .device import CudaDevice
         from .physical import OLDEST, capability
     api = Api()
