@@ -1,4 +1,5 @@
-"""Matrix products on tensor cores beside PyTorch's (cuBLAS), on a CUDA device.
+"""Matrix products on tensor cores beside PyTorch's (cuBLAS), on a CUDA device. Those of
+8-bit floats stand beside torch._scaled_mm with fast accumulation, which sums as they do.
 
     python benchmarks/cuda_matmul.py [--bundle artifacts] [--sizes 4096,8192]
 
@@ -24,6 +25,8 @@ KERNELS = (
     ("nv_matmul", "f16", "float16"),
     ("nv_matmul", "f16_pairs", "float16"),
     ("nv_matmul", "bf16", "bfloat16"),
+    ("nv_matmul", "f8e4m3", "float8_e4m3fn"),
+    ("nv_matmul", "f8e4m3_pairs", "float8_e4m3fn"),
 )
 
 
@@ -49,23 +52,31 @@ class Products:
 
     def __init__(self, torch: Any, n: int, dtype: str) -> None:
         kind = getattr(torch, dtype)
-        self.torch, self.n = torch, n
+        self.torch, self.n, self.narrow = torch, n, dtype.startswith("float8")
         self.repeat = max(5, round(2e14 / (2 * n**3)))
-        self.a, self.b = (torch.randn(n, n, device="cuda", dtype=kind) for _ in range(2))
+        self.a, self.b = (torch.randn(n, n, device="cuda").to(kind) for _ in range(2))
+        kind = torch.bfloat16 if self.narrow else kind
         self.ours, self.theirs = (torch.empty(n, n, device="cuda", dtype=kind) for _ in range(2))
+        self.one = torch.ones((), device="cuda")
         torch.cuda.synchronize()
 
     def multiply(self) -> None:
-        """Queue torch's products."""
+        """Queue torch's products. Of 8-bit floats, b is n x k, as both sides want it."""
+        scaled = {"scale_a": self.one, "scale_b": self.one, "use_fast_accum": True}
         for _ in range(self.repeat):
-            self.torch.matmul(self.a, self.b, out=self.theirs)
+            if self.narrow:
+                kind = self.theirs.dtype
+                self.torch._scaled_mm(self.a, self.b.t(), out_dtype=kind, out=self.theirs, **scaled)
+            else:
+                self.torch.matmul(self.a, self.b, out=self.theirs)
 
     def recorded(self, device: Any, kernel: runtime.LoadedKernel) -> runtime.Recording:
         """As many products of a kernel."""
         x, y, z = (device.adopt(t) for t in (self.a, self.b, self.ours))
+        scale = [1.0] if any(p.name == "scale" for p in kernel.manifest.params) else []
         with device.record() as recording:
             for _ in range(self.repeat):
-                recording.launch(kernel, x, y, z, self.n, self.n, self.n)
+                recording.launch(kernel, x, y, z, self.n, self.n, self.n, *scale)
         return recording
 
     def off(self) -> float:

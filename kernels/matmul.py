@@ -259,15 +259,17 @@ def product_args(
 def expected_product(
     args: Args, constexprs: Constexprs, out: DType, error: float, columns: bool = False
 ) -> dict[str, Expected]:
-    """What a product is to give. error: of a sum of products, relative to that of their sizes."""
+    """What a product, times `scale` where there is one, is to give. error: of a sum of products,
+    relative to that of their sizes."""
     t = dtype(constexprs)
     a, b = decode(args["a"], t), decode(args["b"], t)
     b = b.T if columns else b
-    value = a @ b
+    factor = np.float64(np.float32(args.get("scale", 1.0)))
+    value = a @ b * factor
     name = str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"]))
     if name.endswith("relu"):
         value = np.maximum(value, 0)
-    tolerance = (np.abs(a) @ np.abs(b)) * error
+    tolerance = (np.abs(a) @ np.abs(b)) * np.abs(factor) * error
     return {"c": Expected(value, tolerance + np.abs(value) * u(out) + least(out))}
 
 

@@ -74,7 +74,7 @@ def give_back(free, stage, CLUSTER):
 
 
 @device
-def fill(a, b, tile_a, tile_b, full, free, m, n, k, BN, STAGES, CONSUMERS, CLUSTER, GROUP,
+def fill(a, b, tile_a, tile_b, full, free, m, n, k, DEPTH, BN, STAGES, CONSUMERS, CLUSTER, GROUP,
          B_COLUMNS):  # fmt: skip
     """One invocation fills the ring, for one tile of c after the other."""
     rows = 64 * CONSUMERS
@@ -83,22 +83,22 @@ def fill(a, b, tile_a, tile_b, full, free, m, n, k, BN, STAGES, CONSUMERS, CLUST
     share = BN // CLUSTER  # columns of b that this workgroup copies, to all of its cluster
     everyone = (1 << CLUSTER) - 1 if CLUSTER > 1 else None
     rank = rank_of(CLUSTER)
-    map_a = nv.tensor_map(a, (m, k), (rows, 64))
+    map_a = nv.tensor_map(a, (m, k), (rows, DEPTH))
     if B_COLUMNS:
-        map_b = nv.tensor_map(b, (n, k), (share, 64))
+        map_b = nv.tensor_map(b, (n, k), (share, DEPTH))
     else:
         map_b = nv.tensor_map(b, (k, n), (64, 64))
     stage = i32(0)
     turn = i32(0)
     for number in range(group_id(0) // CLUSTER, high * wide, num_groups(0) // CLUSTER):
         row, column = place_of(number, high, wide, GROUP)
-        for step in range(ceil_div(k, 64)):
+        for step in range(ceil_div(k, DEPTH)):
             nv.wait(free, stage, turn ^ 1)
             nv.expect(full, stage, (rows + BN) * 128)
             top = (row * CLUSTER + rank) * rows
-            nv.tensor_load(map_a, (top, step * 64), tile_a, (stage, 0, 0), full, stage)
+            nv.tensor_load(map_a, (top, step * DEPTH), tile_a, (stage, 0, 0), full, stage)
             if B_COLUMNS:
-                at = (column * BN + rank * share, step * 64)
+                at = (column * BN + rank * share, step * DEPTH)
                 to = (stage, rank * share, 0)
                 nv.tensor_load(map_b, at, tile_b, to, full, stage, multicast=everyone)
             else:
@@ -113,8 +113,8 @@ def fill(a, b, tile_a, tile_b, full, free, m, n, k, BN, STAGES, CONSUMERS, CLUST
 
 
 @device
-def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, CLUSTER,
-             GROUP, B_COLUMNS, EPILOGUE):  # fmt: skip
+def multiply(c, tile_a, tile_b, out, full, free, m, n, k, scale, OUT, DEPTH, BN, STAGES, CONSUMERS,
+             CLUSTER, GROUP, B_COLUMNS, EPILOGUE):  # fmt: skip
     """A warpgroup makes 64 rows of each tile of c."""
     rows = 64 * CONSUMERS
     high = ceil_div(m, rows * CLUSTER)
@@ -133,7 +133,7 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUME
         row, column = place_of(number, high, wide, GROUP)
         total = registers(f32, BN // 2)
         before = i32(0)
-        steps = ceil_div(k, 64)
+        steps = ceil_div(k, DEPTH)
         for step in range(steps):
             nv.wait(full, stage, turn)
             nv.wgmma_fence()
@@ -162,9 +162,9 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUME
                 at = 32 * part + i
                 down = line + 8 * (i // 2 % 2)
                 chunk = (i // 4) ^ (down % 8)
-                pair = vec(f32, 2)(EPILOGUE(total[at]), EPILOGUE(total[at + 1]))
+                pair = vec(f32, 2)(EPILOGUE(total[at] * scale), EPILOGUE(total[at + 1] * scale))
                 place = (side * 64 + down) * 64 + chunk * 8 + inner
-                store_vector(out, place // 2, convert(pair, T))
+                store_vector(out, place // 2, convert(pair, OUT))
             nv.fence_async()
             nv.named_barrier(1 + own, 128)
             if first:
@@ -184,12 +184,14 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUME
 def nv_matmul(
     a: Read[T],
     b: Read[T],
-    c: Write[T],
+    c: Write[OUT],
     m: i32,
     n: i32,
     k: i32,
+    scale: f32,
     *,
     T: DType = f16,
+    OUT: DType = f16,
     EPILOGUE: Function = identity,
     B_COLUMNS: bool = False,
     BN: int = 256,
@@ -199,20 +201,24 @@ def nv_matmul(
     GROUP: int = 8,
     GROUPS: int = 132,
 ):
-    """c = EPILOGUE(a @ b): a is m x k, b is k x n, c is m x n, all row-major; with B_COLUMNS the
-    columns of b lie as rows, n x k, as the weights of a linear layer do. k and n are multiples of
-    8: rows begin at multiples of 16 bytes.
+    """c = EPILOGUE(scale * (a @ b)): a is m x k, b is k x n, c is m x n, all row-major; with
+    B_COLUMNS the columns of b lie as rows, n x k, as the weights of a linear layer do, and as 8-bit
+    elements have to. Rows begin at multiples of 16 bytes: k and n are multiples of 8, k one of 16
+    for 8-bit elements.
 
     A workgroup makes tiles of 64 * CONSUMERS x BN one after the other; the first warpgroup copies
-    operands to a ring of STAGES tiles 64 deep, each other one multiplies 64 rows. The workgroups
-    of a cluster make tiles below each other, and copy the tiles of b once for all of them. GROUPS:
-    as many workgroups as the device holds at once, which is one for each of its multiprocessors.
+    operands to a ring of STAGES tiles 128 bytes deep, each other one multiplies 64 rows. The
+    workgroups of a cluster make tiles below each other, and copy the tiles of b once for all of
+    them. GROUPS: as many workgroups as the device holds at once, which is one for each of its
+    multiprocessors.
     """
-    static_assert(T.bits == 16, "16-bit elements")
+    static_assert(T.bits == 16 or (T.bits == 8 and B_COLUMNS), "16-bit elements, or 8-bit columns")
+    static_assert(OUT.bits == 16, "16-bit results")
     static_assert(BN % (64 * CLUSTER) == 0, "BN is a multiple of 64 columns for each of a cluster")
-    tile_a = workgroup_array(T, (STAGES, 64 * CONSUMERS, 64))
-    tile_b = workgroup_array(T, (STAGES, BN, 64))
-    out = workgroup_array(T, CONSUMERS * 2 * 64 * 64)
+    DEPTH = 1024 // T.bits
+    tile_a = workgroup_array(T, (STAGES, 64 * CONSUMERS, DEPTH))
+    tile_b = workgroup_array(T, (STAGES, BN, DEPTH))
+    out = workgroup_array(OUT, CONSUMERS * 2 * 64 * 64)
     full = nv.mbarriers(STAGES)
     free = nv.mbarriers(STAGES)
     if local_linear_id() == 0:
@@ -225,27 +231,39 @@ def nv_matmul(
     if nv.role(0, 4):
         nv.set_max_registers(40)
         if local_linear_id() == 0:
-            fill(a, b, tile_a, tile_b, full, free, m, n, k, BN, STAGES, CONSUMERS, CLUSTER, GROUP,
-                 B_COLUMNS)  # fmt: skip
+            fill(a, b, tile_a, tile_b, full, free, m, n, k, DEPTH, BN, STAGES, CONSUMERS, CLUSTER,
+                 GROUP, B_COLUMNS)  # fmt: skip
     else:
         nv.set_max_registers(232)
-        multiply(c, tile_a, tile_b, out, full, free, m, n, k, T, BN, STAGES, CONSUMERS, CLUSTER,
-                 GROUP, B_COLUMNS, EPILOGUE)  # fmt: skip
+        multiply(c, tile_a, tile_b, out, full, free, m, n, k, scale, OUT, DEPTH, BN, STAGES,
+                 CONSUMERS, CLUSTER, GROUP, B_COLUMNS, EPILOGUE)  # fmt: skip
     if CLUSTER > 1:
         nv.cluster_barrier()  # the others still copy to this one, and arrive at its mbarriers
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
-    t = dtype(constexprs)
-    for shape in ((1, 8, 8), (128, 256, 64), (200, 264, 136), (130, 40, 520)):
-        yield product_args(rng, shape, t, t, constexprs["B_COLUMNS"])
+    t, out = dtype(constexprs), dtype(constexprs, "OUT")
+    for shape in ((1, 8, 16), (128, 256, 64), (200, 264, 144), (130, 40, 528)):
+        args = product_args(rng, shape, t, out, constexprs["B_COLUMNS"])
+        yield args | {"scale": 1.0 if shape[0] == 1 else 0.37}
 
 
 def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     # Products are exact; the hardware cuts sums off at 24 bits, which costs twice as much as
-    # rounding them.
-    error = 2 * float(gamma(args["k"] + 2, f32))
-    return expected_product(args, constexprs, dtype(constexprs), error, constexprs["B_COLUMNS"])
+    # rounding them. Of 8-bit floats, it adds 32 products to a sum at a time, to 14 bits or more.
+    error = 2 * float(gamma(args["k"] + 3, f32))
+    if dtype(constexprs).bits == 8:
+        error = (args["k"] * 33 // 32 + 2) * 2.0**-13
+    return expected_product(
+        args, constexprs, dtype(constexprs, "OUT"), error, constexprs["B_COLUMNS"]
+    )
 
 
-FAMILIES = (Family(nv_matmul, _inputs, _reference, "f32 accumulation in any order; rounded once"),)
+FAMILIES = (
+    Family(
+        nv_matmul,
+        _inputs,
+        _reference,
+        "f32 accumulation in any order; rounded once. Of 8-bit floats, 14 bits of a sum are kept",
+    ),
+)

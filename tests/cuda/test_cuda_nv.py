@@ -61,7 +61,7 @@ def test_the_matrix_product_by_launch_and_by_recording(
         a, b, c = (device.upload(args[name]) for name in "abc")
         c.write(np.zeros_like(args["c"]))
         with device.record() as recording:
-            recording.launch(loaded, a, b, c, args["m"], args["n"], args["k"])
+            recording.launch(loaded, a, b, c, *list(args.values())[3:])
         recording.replay()
         assert compare(c.numpy(), expected, DTYPES["f16"]).ok, fake.misuse
 
@@ -72,11 +72,11 @@ def test_rows_that_no_tensor_map_takes_are_refused_by_type(
     loaded = device.load(make(nv_matmul.trace("s")), "nv_matmul", "s")
     a, b, c = (np.zeros(n, np.float16) for n in (64 * 60, 64 * 60, 64 * 64))
     with pytest.raises(runtime.ArgumentError, match=r"misaligned rows; expected strides that are"):
-        loaded(a, b, c, 64, 64, 60)
+        loaded(a, b, c, 64, 64, 60, 1.0)
     with pytest.raises(runtime.ArgumentError, match="tensor is greater than its buffer"):
-        loaded(a, b, c, 64, 64, 64)
+        loaded(a, b, c, 64, 64, 64, 1.0)
     with pytest.raises(runtime.ArgumentError, match="an extent that no tensor has"):
-        loaded(a, b, c, 64, 64, 0)
+        loaded(a, b, c, 64, 64, 0, 1.0)
 
 
 def test_scalars_of_a_recording_change_its_tensor_maps(

@@ -83,7 +83,7 @@ def test_the_matrix_product_agrees_with_its_reference(
         report = run(traced, list(args.values()), grid)
         assert report.problems == ()
         expected = family.reference(args, full)["c"]
-        assert compare(args["c"], expected, DTYPES[str(full["T"])]).ok
+        assert compare(args["c"], expected, DTYPES[str(full["OUT"])]).ok
 
 
 def test_workgroups_of_a_cluster_copy_to_each_other(rng: np.random.Generator) -> None:

@@ -39,13 +39,16 @@ from ptx_tools import assembled
 
 ARCH = "sm_90a"
 ONE = (1, 1, 1)
+F8 = {"T": "f8e4m3", "OUT": "bf16", "B_COLUMNS": True}
 MATMULS: tuple[dict[str, Any], ...] = (
     {},
-    {"T": "bf16", "B_COLUMNS": True},
+    {"T": "bf16", "OUT": "bf16", "B_COLUMNS": True},
     {"BN": 64, "GROUPS": 2, "STAGES": 2},
     {"BN": 128, "GROUPS": 1, "STAGES": 3, "EPILOGUE": "relu"},
     {"CLUSTER": 2},
     {"CLUSTER": 2, "B_COLUMNS": True, "GROUPS": 4},
+    F8,
+    {**F8, "CLUSTER": 2, "BN": 128},
 )
 
 
@@ -119,14 +122,14 @@ def test_the_matrix_product_agrees_with_its_reference(
         grid = (abi.evaluate(traced.grid[0], {}, {w: args[w] for w in "mnk"}), 1, 1)
         model.run(list(args.values()), grid, seed=int(rng.integers(1 << 30)))
         expected = family.reference(args, full)["c"]
-        assert compare(args["c"], expected, DTYPES[str(full["T"])]).ok
+        assert compare(args["c"], expected, DTYPES[str(full["OUT"])]).ok
 
 
 def test_the_assembler_keeps_registers_and_does_not_serialise_products() -> None:
     """C7508 and C7510 to C7515 are what it says where it does."""
     from gristmill.backends.cubin.assembler import assemble
 
-    for constexprs in ({}, {"B_COLUMNS": True}, {"CLUSTER": 2}):
+    for constexprs in ({}, {"B_COLUMNS": True}, {"CLUSTER": 2}, F8):
         made = emit(nv_matmul.trace("s", **constexprs), ARCH, Options())
         _, log = assemble(made.blob, ARCH)
         assert "0 bytes spill stores" in log
