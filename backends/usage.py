@@ -7,12 +7,13 @@ barriers stand where buffer accesses need ordering.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from ..ir.core import Kernel, Op, Region, is_memory
-from ..ir.dtypes import DType, MemType, Space, Type, element_of, lanes_of
+from ..ir.core import Kernel, Op, Region, float_bits, is_memory
+from ..ir.dtypes import DTYPES, DType, MemType, Space, Type, element_of, lanes_of
 from ..ir.ops import ROWS
 from ..ir.passes.effects import value_types
 from ..ir.turns import NO_TURNS, Turns, loop_turns
@@ -43,6 +44,7 @@ class Usage:
     ids: set[tuple[str, int]] = field(default_factory=set)  # id ops in use, with their dimension
     workgroup_arrays: bool = False
     divides: bool = False  # numbers of any type
+    infinite: bool = False  # whether a constant is an infinity
     turns: Turns = NO_TURNS  # of the loops of an invocation
 
     @property
@@ -79,6 +81,12 @@ def id_key(op: Op) -> tuple[str, int]:
     d = op.attr("dim")
     assert isinstance(d, int)
     return op.name, d
+
+
+_INFINITIES = {
+    t: (float_bits(math.inf, DTYPES[t]), float_bits(-math.inf, DTYPES[t]))
+    for t in ("f16", "bf16", "f32", "f64")
+}
 
 
 class _Scan:
@@ -143,6 +151,9 @@ class _Scan:
     def divide(self, op: Op) -> None:
         self.usage.divides = True
 
+    def const(self, op: Op) -> None:
+        self.usage.infinite |= op.attrs[0][1] in _INFINITIES.get(str(op.results[0].type), ())
+
     def barrier(self, op: Op) -> None:
         self.order.note(op)
         self.usage.fences |= op.name == "fence"
@@ -174,6 +185,7 @@ _NOTES: dict[str, Callable[[_Scan, Op], None]] = {
     **dict.fromkeys(ID_OPS, _Scan.id),
     **dict.fromkeys(("barrier", "fence"), _Scan.barrier),
     "alloc": _Scan.array,
+    "const": _Scan.const,
     **dict.fromkeys(("div", "floordiv", "mod"), _Scan.divide),
 }
 

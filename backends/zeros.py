@@ -1,10 +1,13 @@
-"""Operands of divisions of floats that a driver may know to be 0.
+"""Operands of divisions of floats, and of products with infinities, that a driver may know to be 0.
 
-SwiftShader and llvmpipe take 0 / x for 0, where it is a NaN if x is 0 or a NaN itself; and x / 0 is
-undefined to llvmpipe. So emitters hide such operands behind what only the program's run can tell.
+SwiftShader and llvmpipe take 0 / x for 0, where it is a NaN if x is 0 or a NaN itself; x / 0 is
+undefined to llvmpipe, and 0 times anything is 0 to it. So emitters hide such operands behind what
+only the program's run can tell.
 """
 
 from __future__ import annotations
+
+import math
 
 from ..ir.core import Kernel, Op, bits_float, walk
 from ..ir.dtypes import MemType, Space, element_of
@@ -15,10 +18,11 @@ _LANES = frozenset({"vector", "splat", "insert", "extract", "shuffle"})  # they 
 
 def zeros(kernel: Kernel) -> frozenset[int]:
     """The values that a compiler may know to be 0, at least in a lane: such constants, what is
-    loaded from a private array, as nothing may have written it, what is made of those alone, and
-    vectors that have one of them for a lane."""
+    loaded from a private array, as nothing may have written it, x - x, what is made of those alone,
+    and floats and vectors that are made of one of them, such as 0 * x."""
     known: set[int] = set()  # what a compiler may compute
     found: set[int] = set()
+    negated: dict[int, int] = {}
     for op in walk(kernel.body):
         if len(op.results) != 1:
             continue
@@ -32,15 +36,45 @@ def zeros(kernel: Kernel) -> frozenset[int]:
             if isinstance(memory, MemType) and memory.space is Space.PRIVATE:
                 known.add(result.id)
                 found.add(result.id)
-        elif op.name in _LANES:
-            if known.issuperset(operands):
+        elif op.name in PURE:
+            if op.name == "neg":
+                negated[result.id] = operands[0]
+            lanes, whole = op.name in _LANES, known.issuperset(operands)
+            if whole:
                 known.add(result.id)
-            if not found.isdisjoint(operands):
+            part = lanes or element_of(result.type).is_float
+            nothing = op.name in ("add", "sub") and _cancels(op.name, operands, negated)
+            if nothing or (whole and not lanes) or (part and not found.isdisjoint(operands)):
                 found.add(result.id)
-        elif op.name in PURE and known.issuperset(operands):
-            known.add(result.id)
-            found.add(result.id)
     return frozenset(found)
+
+
+def products(kernel: Kernel, found: frozenset[int]) -> frozenset[int]:
+    """The products of a value of `found` and an infinity, which is what quotients by 0 are made."""
+    infinite: set[int] = set()
+    hidden: set[int] = set()
+    for op in walk(kernel.body):
+        operands = [v.id for v in op.operands]
+        if op.name == "const":
+            if _infinite(op):
+                infinite.add(op.results[0].id)
+        elif op.name in _LANES:
+            if not infinite.isdisjoint(operands):
+                infinite.add(op.results[0].id)
+        elif op.name == "mul" and infinite.intersection(operands) and found.intersection(operands):
+            hidden.add(op.results[0].id)
+    return frozenset(hidden)
+
+
+def _infinite(constant: Op) -> bool:
+    bits, dtype = constant.attr("bits"), element_of(constant.results[0].type)
+    return dtype.is_float and isinstance(bits, int) and abs(bits_float(bits, dtype)) == math.inf
+
+
+def _cancels(name: str, operands: list[int], negated: dict[int, int]) -> bool:
+    """Whether a sum or difference is x - x."""
+    a, b = operands
+    return a == b if name == "sub" else negated.get(a) == b or negated.get(b) == a
 
 
 def _nonzero(constant: Op) -> bool:

@@ -68,8 +68,10 @@ def _float_result(e: Emitter, op: Op, result: int) -> int:
 def binary(e: Emitter, op: Op) -> int:
     t = op.results[0].type
     dtype = element_of(t)
-    if dtype.name == "bf16":
-        return _float_result(e, op, e.rounded(_FLOAT[op.name], e.type(t), *e.operands(op)))
+    if dtype.name == "bf16" or (e.products and dtype.is_float):
+        hidden = op.results[0].id in e.products
+        operands = [e.no_zero(v) for v in op.operands] if hidden else e.operands(op)
+        return _float_result(e, op, e.rounded(_FLOAT[op.name], e.type(t), *operands))
     if dtype.is_float:
         return e.plain(op, _FLOAT[op.name], e.type(t), exact=True)
     return e.plain(op, _INT[op.name], e.type(t))

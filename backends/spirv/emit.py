@@ -17,7 +17,7 @@ from collections.abc import Callable
 from ...ir.core import Kernel, Loc, Op
 from ..compile import CompileError, Emitted, Options
 from ..usage import ID_OPS, id_key, scan
-from ..zeros import zeros
+from ..zeros import products, zeros
 from . import arithmetic, conversions, cooperative, sync, vectors
 from .control import Flow
 from .emitter import Emitter
@@ -180,7 +180,7 @@ class _Body:
     def run(self) -> None:
         bind_scalars(self.e, self.ids)
         self.ids.prepare(self.e.usage.ids)
-        if self.e.usage.divides:
+        if self.e.usage.divides or self.e.usage.infinite:
             self.hide_operands()
         # Not kept here: a cycle would leave all of the emission to the collector.
         Flow(self.e, self.lower).region(self.e.kernel.body)
@@ -188,6 +188,7 @@ class _Body:
     def hide_operands(self) -> None:
         e = self.e
         e.zeros = zeros(e.kernel)
+        e.products = products(e.kernel, e.zeros) if e.usage.infinite else e.products
         if e.zeros or e.usage.lanes:  # an empty grid runs nothing
             grid, zero = self.ids.word(self.ids.layout.grid), e.module.word(0)
             e.never = e.early(S.I_EQUAL, e.module.bool_, grid, zero)

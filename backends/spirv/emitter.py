@@ -53,7 +53,8 @@ class Emitter:
         # Ops of one instruction, by name and (as id()) types of first operand and result.
         self.forms: dict[tuple[str, int, int], Form] = {}
         self._named: set[int] = set()
-        self.zeros: frozenset[int] = frozenset()  # operands of divisions to hide: `backends.zeros`
+        self.zeros: frozenset[int] = frozenset()  # operands to hide: `backends.zeros`
+        self.products: frozenset[int] = frozenset()  # products whose operands are hidden
         self.never = 0  # a condition that never holds, which no driver knows; 0: not needed
 
     def fail(self, message: str) -> CompileError:
@@ -92,15 +93,21 @@ class Emitter:
         return result
 
     def no_zero(self, value: Value) -> int:
-        """A float operand of a division, which no driver knows to be 0."""
+        """A float operand which no driver knows to be 0."""
         result = self.values[value.id]
         if value.id not in self.zeros:
             return result
         dtype, lanes = element_of(value.type), lanes_of(value.type)
         bits = 32 if dtype.name == "bf16" else dtype.bits
         never = self.splat(self.never, self.module.bool_, lanes)
-        other = self.float_const(1.0, bits, lanes)
-        return self.ins(S.SELECT, self.floats(bits, lanes), never, other, result)
+        if bits != 32:  # no need of integers that wide
+            one = self.float_const(1.0, bits, lanes)
+            return self.ins(S.SELECT, self.floats(bits, lanes), never, one, result)
+        # By bits: compilers draw what follows into the sides of a selection beside a constant.
+        words, numbers = self.ints(32, lanes), (self.int_const(n, 32, lanes) for n in (1, 0))
+        bit = self.ins(S.SELECT, words, never, *numbers)
+        moved = self.ins(S.BITWISE_OR, words, self.ins(S.BITCAST, words, result), bit)
+        return self.ins(S.BITCAST, self.floats(32, lanes), moved)
 
     def plain(self, op: Op, opcode: int, type_: int, *words: int, exact: bool = False) -> int:
         """An op that is one instruction: `words`, then the operands of the op in their order.

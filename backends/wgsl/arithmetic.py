@@ -35,6 +35,10 @@ _LARGE = 2.0**126
 def symbol(w: Writer, op: Op) -> None:
     a, b = w.operands(op)
     w.type(op.results[0].type)
+    if op.results[0].id in w.products:
+        # A quotient by 0. To llvmpipe 0 times infinity is 0.
+        pairs = zip((a, b), op.operands, strict=True)
+        a, b = (w.hidden(x, v.type) if v.id in w.zeros else x for x, v in pairs)
     different = op.name == "xor" and element_of(op.results[0].type).is_bool
     text = f"{a} {'!=' if different else _SYMBOLS[op.name]} {b}"
     w.define(op, w.guard(op, text) if op.results[0].id in w.guarded else text)

@@ -62,3 +62,76 @@ def test_a_short_chain_stays() -> None:
 def test_what_an_invocation_decides_stays() -> None:
     made = chain(40, start="local_id {dim=0} : i32")
     assert CutChains()(made) is made
+
+
+LOOP = """%2 = const 0 : i32
+%3 = const {turns} : i32
+{before}
+%5 = for %2, %3, %1 : i32 body(%6: i32, %7: i32) {{
+{body}
+}}
+store %0, %2, %5
+return
+}}
+"""
+
+
+def looping(body: str, before: str = "", turns: int = 30) -> Kernel:
+    text = HEAD.format("i32") + LOOP.format(body=body, before=before, turns=turns)
+    return parse_kernel(text, "loop.kir")
+
+
+GROWING = {
+    "a product of what a turn starts with": ("", "%8 = mul %7, %7 : i32\ncontinue %8"),
+    "a sum of what two arms make of it": (
+        "",
+        "%8 = lt %7, %6 : bool\n%9 = if %8 : i32 {\nyield %7\n} else {\n%10 = add %7, %6 : i32\n"
+        "yield %10\n}\ncontinue %9",
+    ),
+    "what an array holds": (
+        '%4 = alloc {name="p"} : private<i32,4>',
+        "%8 = load %4, %2 : i32\n%9 = mul %8, %8 : i32\nstore %4, %2, %9\ncontinue %7",
+    ),
+    "a loop in the loop": (
+        "",
+        "%8 = for %2, %3, %7 : i32 body(%9: i32, %10: i32) {\n%11 = mul %10, %10 : i32\n"
+        "continue %11\n}\ncontinue %8",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "body"), GROWING.values(), ids=list(GROWING))
+def test_a_loop_that_doubles_the_ways_is_cut_in_each_turn(before: str, body: str) -> None:
+    made = looping(body, before, turns=3)
+    cut = CutChains()(made)
+    verify(cut)
+    assert selections(cut) >= 1
+    outs = [np.zeros(1, np.int32) for _ in range(2)]
+    for k, out in zip((made, cut), outs, strict=True):
+        interp.run(k, [out, 5], (1, 1, 1))
+    np.testing.assert_array_equal(outs[0], outs[1])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%8 = add %7, %6 : i32\ncontinue %8",
+        "%8 = const 9 : i32\n%9 = xor %7, %8 : i32\ncontinue %9",
+        "%8 = load %0, %6 : i32\n%9 = mul %7, %8 : i32\n%10 = mul %9, %9 : i32\ncontinue %10",
+    ],
+)
+def test_a_loop_that_adds_a_way_stays(body: str) -> None:
+    made = looping(body.replace("load %0", "load %4"), '%4 = alloc {name="s"} : workgroup<i32,32>')
+    assert CutChains()(made) is made
+
+
+def test_the_only_place_along_a_dimension_is_known() -> None:
+    made = chain(40, start="local_id {dim=1} : i32")
+    assert CutChains()(made) is not made
+
+
+def test_what_is_rounded_by_hand_counts_for_more() -> None:
+    """Eight steps of f32 are not too many, of bf16 they are."""
+    made = chain(8, t="f32")
+    assert CutChains()(made) is made
+    assert selections(CutChains()(chain(8, t="bf16"))) >= 1
