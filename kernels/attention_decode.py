@@ -254,8 +254,8 @@ def attention_decode(
     Split s of `splits` has the keys of `chunk` pages, from page s * chunk on. With one split y is
     written; with more, partial [batch, heads, splits, HEAD_DIM] and stats [batch, heads, splits, 2]
     (the maximum, in units of ln 2, and the sum) are, for `attention_merge`. table is [batch, pages
-    of a sequence]; a page number outside the cache is a fault. k_scale and v_scale: what elements
-    of the two caches stand for.
+    of a sequence]; a page number outside the cache is a fault, and so are more keys than there are
+    pages for. k_scale and v_scale: what elements of the two caches stand for.
     """
     PADDED = padded(HEADS)
     COUNT = UNROLL * PADDED
@@ -274,11 +274,13 @@ def attention_decode(
     first = group_id(1) * HEADS  # head
     kv_head = first // (heads // kv_heads)
     line = batch * heads + first  # of q and y
+    row_pages = len(table) // max(len(lengths), 1)
     length = i32(lengths[batch])
+    assert length <= row_pages * PAGE, "attention_decode: more keys than the table has pages for"
+    length = min(length, row_pages * PAGE)
     oldest = max(length - window, 0) if window > 0 else i32(0)
     begin = max(split * chunk * PAGE, oldest // UNROLL * UNROLL)
     end = min((split + 1) * chunk * PAGE, length)
-    row_pages = len(table) // max(len(lengths), 1)
     pages = len(k_cache) // (kv_heads * (PAGE * HEAD_DIM))
 
     query = registers(vec(f32, VEC), HEADS * CHUNKS, 0)

@@ -140,3 +140,73 @@ def decode_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
         return {"partial": Expected(value, bound), "stats": Expected(stats, stats_bound)}
     y = value[:, :, 0]
     return {"y": Expected(y, bound[:, :, 0] + np.abs(y) * u(t) + least(t))}
+
+
+def prefill_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    """Queries at the end of sequences, one of them without any; see `attention_prefill`."""
+    t, dim, page = dtype(constexprs), int(constexprs["HEAD_DIM"]), int(constexprs["PAGE"])
+    for kv_heads, group, queries, lengths, causal, window, cap in (
+        (1, 1, (1,), (1,), 1, 0, 0.0),
+        (1, 2, (18, 0, 3), (18, 2, 70), 1, 0, 0.0),
+        (2, 1, (66, 16), (75, 16), 1, 21, 5.0),
+        (1, 1, (34,), (34,), 0, 0, 0.0),
+    ):
+        most = -(-max(lengths) // page)
+        pages = most * len(lengths) + 1
+        table = rng.permutation(pages)[: most * len(lengths)].reshape(len(lengths), most)
+        k, v = (normal(rng, (pages, kv_heads, page, dim), t) for _ in range(2))
+        _spoil(k, v, table, lengths, t)
+        shape = (sum(queries), kv_heads * group, dim)
+        yield {
+            "q": normal(rng, shape, t),
+            "k_cache": k,
+            "v_cache": v,
+            "table": table.astype(np.int32),
+            "lengths": np.array(lengths, np.int32),
+            "starts": np.cumsum([0, *queries]).astype(np.int32),
+            "y": empty(shape, t),
+            "heads": kv_heads * group,
+            "kv_heads": kv_heads,
+            "most": max(queries),
+            "window": window,
+            "causal": causal,
+            "scale": dim**-0.5,
+            "cap": cap,
+        }
+
+
+def _seen(args: Args, t: DType, b: int, n: int, head: int, page: int) -> list[np.ndarray]:
+    """Query, keys and values, decoded, of query number n of sequence b."""
+    first, behind = (int(x) for x in args["starts"][b : b + 2])
+    length = int(args["lengths"][b])
+    position = length - (behind - first) + n
+    least_key = max(position + 1 - args["window"], 0) if args["window"] else 0
+    place = np.arange(least_key, position + 1 if args["causal"] else length)
+    pages = args["table"][b][place // page]
+    kv_head = head // (args["heads"] // args["kv_heads"])
+    caches = (decode(args[c][pages, kv_head, place % page], t) for c in ("k_cache", "v_cache"))
+    return [decode(args["q"][first + n, head], t), *caches]
+
+
+def prefill_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    """Attention in f64, and the bound of its error: of scores and exponentials, twice, of weights
+    that are rounded to T, and of sums of fragments (`mma`)."""
+    t, page = dtype(constexprs), int(constexprs["PAGE"])
+    value, bound = np.zeros((2, *args["q"].shape))
+    for b in range(len(args["lengths"])):
+        first, behind = (int(x) for x in args["starts"][b : b + 2])
+        for n, head in np.ndindex(behind - first, args["heads"]):
+            q, k, v = _seen(args, t, b, n, head, page)
+            score = k @ q * np.float32(args["scale"])
+            error = np.abs(k) @ np.abs(q) * args["scale"] * gamma(4 * len(q) + 8, f32)
+            if cap := args["cap"]:
+                score = cap * np.tanh(score / cap)
+                error = error + 8 * u(f32) * cap
+            score, error = score * _LOG2_E, _LOG2_E * (error + 4 * u(f32) * np.abs(score))
+            steps = len(score) / int(constexprs["BK"]) + 2
+            _, whole, total, size, relative = _sums(score, error, v, steps)
+            relative = 2 * relative + u(t) + gamma(4 * len(score) + 8, f32)
+            at = (first + n, head)
+            value[at] = total / whole
+            bound[at] = (relative * size + least(t) * np.abs(v).sum(0)) / whole
+    return {"y": Expected(value, bound + np.abs(value) * u(t) + least(t))}

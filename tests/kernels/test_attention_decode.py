@@ -89,3 +89,12 @@ def test_a_page_outside_the_cache_is_a_fault_and_not_read(number: int) -> None:
     assert sequences.faults == ["attention_decode: page number outside the cache"]
     assert not sequences.problems
     np.testing.assert_array_equal(y, np.ones_like(y))
+
+
+def test_more_keys_than_the_table_has_pages_for_are_a_fault_and_not_read() -> None:
+    sequences = Sequences([75])
+    sequences.k[:] = sequences.v[:] = 1.0
+    sequences.table = sequences.table[:, :-1]
+    y = sequences.attend(1)
+    assert sequences.faults == ["attention_decode: more keys than the table has pages for"]
+    assert np.isfinite(y).all()
