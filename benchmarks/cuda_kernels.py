@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 
 from gristmill import runtime
+from gristmill.ir.quantized import BLOCKS
 
 WARM = 0.3  # seconds until the clocks stand
 REPEAT = 20  # launches of one replay
 N = 1 << 28  # elements of copy-like kernels
 ROWS = COLS = 8192
-SIZES = {"f64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i8": 1}
+SIZES = {"f64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "u16": 2, "bf16": 2, "i8": 1}
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,23 @@ def square(kernel: str, t: str, extra: int, *scalars: float) -> Case:
     whole, row = (t, ROWS * COLS), (t, COLS)
     moved = (2 * ROWS * COLS + extra * COLS) * SIZES[t]
     return Case(kernel, t, (whole, *[row] * extra, whole), (COLS, *scalars), moved, 0.90)
+
+
+def product(specialization: str, rows: int, cols: int) -> Case:
+    """A quantized matrix times a vector, in f16 where the name says so; the parts are zeros."""
+    name = specialization.removesuffix("_f16")
+    form = BLOCKS.get(name.removesuffix("_planes"))
+    count = rows * cols
+    if form is None:  # u4, in groups of 128
+        parts = [("u32", count // 8), ("u32", count // 128)]
+    elif name.endswith("_planes"):
+        strides = {p.part: p.stride for p in form.places("planes").values()}
+        parts = [("u32", -(-(count // form.block * strides[n]) // 4)) for n in (0, 1)]
+    else:
+        parts = [(form.word.name, count // form.block * form.bytes // form.word.bytes)]
+    buffers = (*parts, ("f16" if name != specialization else "f32", cols), ("f32", rows))
+    moved = sum(SIZES[t] * n for t, n in buffers)
+    return Case("quantized_gemv", specialization, buffers, (cols,), moved, 0.85)
 
 
 def cases() -> list[Case]:
@@ -90,6 +108,11 @@ def cases() -> list[Case]:
         Case("reduce_partials", f"{op}_f32", (giga, parts), (), 4 << 30, 0.95)
         for op in ("sum", "max")
     ]
+    # Large enough that no cache holds the weights from one launch to the next.
+    for rows, cols in ((1 << 17, 4096), (1 << 15, 14336)):
+        for name in ("q4_0_planes", "q4_k", "u4", "q8_0_planes", "q6_k_planes"):
+            found.append(product(name, rows, cols))
+        found += [product(f"{n}_f16", rows, cols) for n in ("q4_0_planes", "q4_k", "u4")]
     return found
 
 

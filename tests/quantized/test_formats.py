@@ -10,37 +10,9 @@ import pytest
 from gristmill.ir import quantized
 from gristmill.ir.quantized import BLOCKS, GROUPED, BlockFormat, LayoutError, UnknownFormatError
 from gristmill.ir.quantized.grouped import AWQ_ORDER
+from quantized_runs import extremes, same_bits
 
 by_format = pytest.mark.parametrize("form", BLOCKS.values(), ids=lambda f: f.name)
-
-
-def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Bit for bit, but for what a NaN carries."""
-    nan = np.isnan(a) & np.isnan(b)
-    return a.shape == b.shape and bool(((a.view(np.uint32) == b.view(np.uint32)) | nan).all())
-
-
-def extremes(form: BlockFormat) -> np.ndarray:
-    """Blocks whose f16 fields are zeros, denormals, the greatest, infinities and NaNs, and whose
-    other bytes are all zeros, all ones and random."""
-    rng = np.random.default_rng(7)
-    halves = np.array(
-        [0, 0x8000, 1, 0x8001, 0x3FF, 0x400, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01]
-    )
-    blocks = []
-    for pattern in halves.astype("<u2"):
-        for fill in (0, 255, None):
-            block = rng.integers(0, 256, form.bytes, np.uint8)
-            if fill is not None:
-                block[:] = fill
-            for f in form.fields:
-                if f.name in ("d", "dmin", "m"):
-                    block[f.offset : f.offset + 2] = np.array([pattern]).view(np.uint8)
-            blocks.append(block)
-    if form.name == "mxfp4":
-        for e in range(256):
-            blocks.append(np.concatenate([[e], np.arange(16) * 17]).astype(np.uint8))
-    return np.array(blocks)
 
 
 @by_format
