@@ -1,0 +1,123 @@
+"""GroupNorm (Wu and He, arXiv:1803.08494): each group of channels of each image, normalised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import (
+    DType,
+    Read,
+    Write,
+    convert,
+    device,
+    f32,
+    group_id,
+    i32,
+    kernel,
+    local_id,
+    sqrt,
+    u32,
+)
+from .common import add, block_reduce, load, spread, store
+from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, least, normal, u
+from .family import gamma as bound
+from .movement import divided
+from .normalization import row_spread, row_sum
+from .reduction import terms
+
+
+@device
+def scaled_group(x, weight, bias, y, base, first, mean, scale, n, pixels, T, BLOCK, VEC):
+    """The group at `base`, of n vectors; its channels, of `pixels` vectors, begin at `first`."""
+    for c in range(local_id(0), n, BLOCK):
+        channel = first + i32(divided(u32(c), u32(pixels))[0])
+        factor = scale * convert(weight[channel], f32)
+        shift = spread(convert(bias[channel], f32), f32, VEC)
+        d = convert(load(x, base + c, VEC), f32) - mean
+        store(y, base + c, convert(d * spread(factor, f32, VEC) + shift, T), VEC)
+
+
+@device
+def group_row(x, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, VEC):
+    """One group by one workgroup; `pixels` counts vectors."""
+    n = channels * pixels
+    base = group_id(0) * n
+    count = convert(n * VEC, f32)
+    mean = block_reduce(row_sum(x, base, n, BLOCK, VEC), add, f32, BLOCK, SUBGROUP) / count
+    squares = row_spread(x, base, mean, n, BLOCK, VEC)
+    scale = 1 / sqrt(block_reduce(squares, add, f32, BLOCK, SUBGROUP) / count + eps)
+    first = group_id(0) * channels % len(weight)
+    scaled_group(x, weight, bias, y, base, first, mean, scale, n, pixels, T, BLOCK, VEC)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // max(channels * pixels, 1), 1, 1))
+def groupnorm(
+    x: Read[T],
+    weight: Read[T],
+    bias: Read[T],
+    y: Write[T],
+    channels: i32,
+    pixels: i32,
+    eps: f32,
+    *,
+    T: DType = f32,
+    BLOCK: int = 256,
+    SUBGROUP: int = 1,
+    VEC: int = 1,
+):
+    """y = (x - mean) / sqrt(var + eps) * weight[c] + bias[c], in f32; mean and var of a group.
+
+    x and y are images x len(weight) x pixels; each `channels` of the len(weight) channels are a
+    group. The variance is that of the differences from the mean.
+    """
+    if pixels % VEC == 0:
+        group_row(x, weight, bias, y, channels, pixels // VEC, eps, T, BLOCK, SUBGROUP, VEC)
+    else:
+        group_row(x, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, 1)
+
+
+def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t = dtype(constexprs)
+    for images, groups, channels, pixels in (
+        (1, 1, 1, 1),
+        (2, 3, 4, 64),
+        (1, 2, 3, 35),
+        (0, 2, 2, 4),
+    ):
+        yield {
+            "x": normal(rng, (images, groups * channels, pixels), t),
+            "weight": normal(rng, groups * channels, t),
+            "bias": normal(rng, groups * channels, t),
+            "y": empty((images, groups * channels, pixels), t),
+            "channels": channels,
+            "pixels": pixels,
+            "eps": 1e-5,
+        }
+
+
+def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t = dtype(constexprs)
+    shape = args["x"].shape
+    run = args["channels"] * args["pixels"]
+    x = decode(args["x"], t).reshape(-1, run)
+    weight, bias = (
+        np.broadcast_to(decode(args[name], t)[:, None], shape).reshape(-1, run)
+        for name in ("weight", "bias")
+    )
+    mean = x.mean(-1, keepdims=True)
+    scale = 1 / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + float(np.float32(args["eps"])))
+    value = (x - mean) * scale * weight + bias
+    # As of layernorm: the mean's error moves every element, and the variance by its square.
+    steps = terms(run, constexprs["BLOCK"]) + 16
+    off = bound(steps, f32) * np.abs(x).mean(-1, keepdims=True) + u(f32) * np.abs(x)
+    relative = bound(steps / 2 + 16, f32) + off.max(-1, initial=0, keepdims=True) ** 2 * scale**2
+    error = (off * scale + np.abs(x - mean) * scale * relative) * np.abs(weight)
+    tolerance = error + np.abs(value) * (u(t) + 2 * u(f32)) + np.abs(bias) * u(f32)
+    return {"y": Expected(value, tolerance + least(t) + 2.0**-126)}
+
+
+FAMILIES = (
+    Family(groupnorm, _inputs, _reference, "f32 inside, sums in fixed order; rounded to T once"),
+)

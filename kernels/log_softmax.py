@@ -1,0 +1,184 @@
+"""The logarithm of softmax, and of the sum of exponentials, over the rows of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import (
+    DType,
+    Read,
+    Write,
+    convert,
+    device,
+    exp,
+    f32,
+    group_id,
+    i32,
+    isinf,
+    kernel,
+    local_id,
+    log,
+    select,
+)
+from .common import across, add, block_reduce, greater, load, store, zeros
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    encode,
+    gamma,
+    least,
+    normal,
+    u,
+)
+from .reduction import terms
+from .softmax import partial_top
+
+
+@device
+def sum_exp(x, base, top, n, BLOCK, VEC):
+    """The sum of exp(element - top) of this invocation's elements of the row at `base`."""
+    sums = zeros(f32, VEC)
+    for c in range(local_id(0), n, BLOCK):
+        sums = sums + exp(convert(load(x, base + c, VEC), f32) - top)
+    return across(sums, add, VEC)
+
+
+@device
+def top_and_log(x, base, n, BLOCK, SUBGROUP, VEC):
+    """The greatest element of the row at `base`, of n vectors, and the log of its sum_exp.
+
+    A greatest element that is infinite counts as 0: the log is then that infinity by itself.
+    """
+    top = partial_top(x, base, n, BLOCK, VEC)
+    top = block_reduce(top, greater, f32, BLOCK, SUBGROUP)
+    top = select(isinf(top), f32(0), top)
+    total = sum_exp(x, base, top, n, BLOCK, VEC)
+    return top, log(block_reduce(total, add, f32, BLOCK, SUBGROUP))
+
+
+@device
+def log_softmax_row(x, y, n, T, BLOCK, SUBGROUP, VEC):
+    """A row of n vectors by one workgroup."""
+    base = group_id(0) * n
+    top, logarithm = top_and_log(x, base, n, BLOCK, SUBGROUP, VEC)
+    for c in range(local_id(0), n, BLOCK):
+        value = convert(load(x, base + c, VEC), f32) - top - logarithm
+        store(y, base + c, convert(value, T), VEC)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // max(cols, 1), 1, 1))
+def log_softmax(
+    x: Read[T],
+    y: Write[T],
+    cols: i32,
+    *,
+    T: DType = f32,
+    BLOCK: int = 256,
+    SUBGROUP: int = 1,
+    VEC: int = 1,
+):
+    """y[r, :] = x[r, :] - max - log(sum(exp(x[r, :] - max))), in f32; x and y are row-major.
+
+    A NaN makes its row NaN; +inf becomes NaN and what stands beside it -inf; -inf stays, but a row
+    of nothing else is NaN.
+    """
+    if cols % VEC == 0:
+        log_softmax_row(x, y, cols // VEC, T, BLOCK, SUBGROUP, VEC)
+    else:
+        log_softmax_row(x, y, cols, T, BLOCK, SUBGROUP, 1)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y), 1, 1))
+def logsumexp_rows(
+    x: Read[T],
+    y: Write[f32],
+    cols: i32,
+    *,
+    T: DType = f32,
+    BLOCK: int = 256,
+    SUBGROUP: int = 1,
+    VEC: int = 1,
+):
+    """y[r] = log(sum(exp(x[r, :]))), in f32, of rows of at least one element.
+
+    A NaN makes its row NaN, else +inf makes it +inf; a row of nothing but -inf gives -inf.
+    """
+    if cols % VEC == 0:
+        n = cols // VEC
+        top, logarithm = top_and_log(x, group_id(0) * n, n, BLOCK, SUBGROUP, VEC)
+    else:
+        top, logarithm = top_and_log(x, group_id(0) * cols, cols, BLOCK, SUBGROUP, 1)
+    if local_id(0) == 0:
+        y[group_id(0)] = top + logarithm
+
+
+_SPECIAL = (
+    (0.0, -np.inf, 1.0, 2.0),
+    (np.inf, 0.0, -np.inf, 1.0),
+    (-np.inf,) * 4,
+    (1.0, np.nan, np.inf, 3.0),
+)
+
+
+def _rows(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[np.ndarray]:
+    t = dtype(constexprs)
+    for rows, cols, scale in ((1, 1, 1.0), (3, 1000, 4.0), (5, 257, 30.0)):
+        yield normal(rng, (rows, cols), t, scale)
+    yield encode(np.array(_SPECIAL), t)
+
+
+def _softmax_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    for x in _rows(rng, constexprs):
+        yield {"x": x, "y": empty(x.shape, dtype(constexprs)), "cols": x.shape[1]}
+
+
+def _sum_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    for x in _rows(rng, constexprs):
+        yield {"x": x, "y": empty(len(x), f32), "cols": x.shape[1]}
+
+
+def _logarithms(args: Args, constexprs: Constexprs) -> tuple[np.ndarray, ...]:
+    """x, the log of the sum of exponentials of each row, and the error of it in f32.
+
+    An exponential errs by its argument's rounding and 2 ulp, the sum of positive terms by its
+    path; the log of what errs by e is off by e, and by 1 ulp.
+    """
+    x = decode(args["x"], dtype(constexprs))
+    with np.errstate(all="ignore"):
+        top = np.where(np.isinf(x.max(-1, keepdims=True)), 0, x.max(-1, keepdims=True))
+        e = np.exp(x - top)
+        total = e.sum(-1, keepdims=True)
+        worst = np.nan_to_num(np.abs(x - top) * e).sum(-1, keepdims=True) / total * u(f32)
+        value = top + np.log(total)
+        error = worst + gamma(8 + terms(x.shape[-1], constexprs["BLOCK"]), f32)
+        error = error + 2 * u(f32) * np.abs(np.log(total)) + u(f32) * np.abs(value)
+    return x, value, np.nan_to_num(error, posinf=0.0)
+
+
+def _softmax_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t = dtype(constexprs)
+    x, logarithm, error = _logarithms(args, constexprs)
+    with np.errstate(all="ignore"):
+        value = x - logarithm
+        size = np.abs(x) + np.abs(x.max(-1, keepdims=True)) + np.abs(value)
+        tolerance = error + 2 * u(f32) * size + np.abs(value) * u(t) + least(t)
+    return {"y": Expected(value, np.nan_to_num(tolerance, posinf=0.0))}
+
+
+def _sum_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    _, value, error = _logarithms(args, constexprs)
+    return {"y": Expected(value[:, 0], error[:, 0] + 2.0**-126)}
+
+
+_WORDS = "f32 inside: exp 2 ulp, log 1 ulp, sum in fixed order; rounded once"
+FAMILIES = (
+    Family(log_softmax, _softmax_inputs, _softmax_reference, _WORDS),
+    Family(logsumexp_rows, _sum_inputs, _sum_reference, _WORDS),
+)
