@@ -241,6 +241,8 @@ class Writer:
             if number == 0 and bits:
                 return self.pattern(bits, dtype)
             text = f"{dtype.storage.type(number)!s}{suffix(dtype)}"
+            if abs(float(text[: -len(suffix(dtype))])) > float(np.finfo(dtype.storage).max):
+                text = f"{number!r}{suffix(dtype)}"  # Tint takes none above the greatest
             return f"({text})" if number < 0 else text
         return self.pattern(bits, dtype)
 

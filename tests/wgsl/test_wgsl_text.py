@@ -70,6 +70,14 @@ def test_infinities_and_nans_are_made_at_run_time() -> None:
         assert "bitcast<f32>(zero | " in made
 
 
+def test_the_greatest_number_is_not_written_as_a_greater_one() -> None:
+    """Its shortest decimals are greater, which Chromium refuses."""
+    greatest = 3.4028234663852886e38
+    body = f"%1 = const {-greatest!r} : f32\n%2 = const 0 : i32\nstore %0, %2, %1\nreturn"
+    (number,) = re.findall(r"-([0-9.]+e\+?38)f", text(kernel("y: f32 buffer write", body)))
+    assert float(number) == greatest
+
+
 def test_a_break_out_of_a_switch_is_a_chain_of_ifs() -> None:
     body = """
       %2 = const 0 : i32
