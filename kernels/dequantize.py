@@ -58,7 +58,7 @@ def dequantize(
     A row number outside the matrix is a fault; its row of y is filled with zeros.
     """
     i = global_id(0)
-    if i * 32 < len(y):
+    if i < len(y) // 32:
         units = cols // 32
         HOW = how(cols, NATIVE, False)
         r = i // units
