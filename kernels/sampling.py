@@ -1,0 +1,379 @@
+"""Choosing the next token from logits: penalties, what is kept, and the draw.
+
+`penalize` changes logits by what a sequence holds already; `sample_threshold` finds the least logit
+that top-k, top-p and min-p keep; `sample_token` draws among those, by the greatest sum of a logit
+over the temperature and Gumbel noise (Maddison et al., arXiv:1411.0030). `settings` has four f32 a
+row: temperature (0: the greatest logit), top-k (0: all), top-p (1: all), min-p (0: all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import (
+    Read,
+    ReadWrite,
+    Write,
+    bitcast,
+    ceil_div,
+    convert,
+    device,
+    exp,
+    f32,
+    global_id,
+    group_id,
+    i32,
+    isinf,
+    isnan,
+    kernel,
+    local_id,
+    log,
+    select,
+    static_range,
+    u32,
+)
+from .common import add, block_argmax, block_reduce, greater
+from .family import Args, Constexprs, Expected, Family, empty, u
+from .movement import divided
+from .philox import philox, words_of_rows
+
+LOWEST = float("-inf")
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(logits), BLOCK), 1, 1))
+def penalize(
+    logits: ReadWrite[f32],
+    counts: Read[i32],
+    bias: Read[f32],
+    penalties: Read[f32],
+    cols: i32,
+    *,
+    BLOCK: int = 256,
+):
+    """logits, rows x cols, with what is taken off tokens that a sequence holds already.
+
+    bias[c] is added first, where bias has elements. A token whose count is positive is then divided
+    by the repetition penalty if its logit is positive, else multiplied by it (Keskar et al.,
+    arXiv:1909.05858), and loses frequency * count + presence. penalties: repetition, frequency and
+    presence of each row.
+    """
+    i = global_id(0)
+    if i < len(logits):
+        row, column = divided(u32(i), u32(cols))
+        value = logits[i]
+        if len(bias) > 0:
+            value = value + bias[column]
+        count = counts[i]
+        if count > 0:
+            first = row * u32(3)
+            repetition = penalties[first]
+            value = select(value > 0, value / repetition, value * repetition)
+            taken = penalties[first + u32(1)] * convert(count, f32) + penalties[first + u32(2)]
+            value = value - taken
+        logits[i] = value
+
+
+@device
+def ordered(value):
+    """A u32 that is greater where the float is; 0 of a NaN."""
+    bits = bitcast(value, u32)
+    key = select(bits >> u32(31) != 0, ~bits, bits | u32(0x80000000))
+    return select(isnan(value), u32(0), key)
+
+
+@device
+def from_ordered(key):
+    """The float of an `ordered` key."""
+    return bitcast(select(key >> u32(31) != 0, key & u32(0x7FFFFFFF), ~key), f32)
+
+
+@device
+def count_from(logits, base, cols, key, BLOCK, SUBGROUP):
+    """How many elements of the row have at least this key."""
+    found = i32(0)
+    for c in range(local_id(0), cols, BLOCK):
+        found += select(ordered(logits[base + c]) >= key, i32(1), i32(0))
+    return block_reduce(found, add, i32, BLOCK, SUBGROUP)
+
+
+@device
+def mass_from(logits, base, cols, key, top, inverse, BLOCK, SUBGROUP):
+    """The sum of exp((logit - top) * inverse) over the elements that have at least this key."""
+    found = f32(0)
+    for c in range(local_id(0), cols, BLOCK):
+        value = logits[base + c]
+        if ordered(value) >= key:
+            found += exp((value - top) * inverse)
+    return block_reduce(found, add, f32, BLOCK, SUBGROUP)
+
+
+@device
+def key_of_count(logits, base, cols, k, BLOCK, SUBGROUP):
+    """The greatest key that at least k elements reach, bit by bit."""
+    key = u32(0)
+    for step in range(32):
+        trial = key | (u32(1) << u32(31 - step))
+        if count_from(logits, base, cols, trial, BLOCK, SUBGROUP) >= k:
+            key = trial
+    return key
+
+
+@device
+def key_of_mass(logits, base, cols, least, share, top, inverse, BLOCK, SUBGROUP):
+    """The greatest key whose elements have that share of the mass of those from key `least` on."""
+    wanted = share * mass_from(logits, base, cols, least, top, inverse, BLOCK, SUBGROUP)
+    key = u32(0)
+    for step in range(32):
+        trial = key | (u32(1) << u32(31 - step))
+        if mass_from(logits, base, cols, trial, top, inverse, BLOCK, SUBGROUP) >= wanted:
+            key = trial
+    return max(key, least)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(threshold), 1, 1))
+def sample_threshold(
+    logits: Read[f32],
+    settings: Read[f32],
+    threshold: Write[f32],
+    cols: i32,
+    *,
+    BLOCK: int = 256,
+    SUBGROUP: int = 1,
+):
+    """threshold[r] = the least logit of row r that is kept; equal logits are kept together.
+
+    Top-k comes first; of what it keeps, top-p keeps the fewest greatest logits whose probabilities
+    at the temperature sum to top-p; min-p keeps what has at least that share of the greatest
+    probability. NaNs do not count. At temperature 0 it is the greatest logit.
+    """
+    row = group_id(0)
+    base = row * cols
+    temperature = settings[4 * row]
+    k = i32(settings[4 * row + 1])
+    share = settings[4 * row + 2]
+    least_share = settings[4 * row + 3]
+    top = f32(LOWEST)
+    for c in range(local_id(0), cols, BLOCK):
+        top = max(top, logits[base + c])
+    top = block_reduce(top, greater, f32, BLOCK, SUBGROUP)
+    inverse = 1 / temperature
+    key = ordered(f32(LOWEST))
+    if temperature > 0:
+        if k > 0 and k < cols:
+            key = max(key, key_of_count(logits, base, cols, k, BLOCK, SUBGROUP))
+        if share < 1:
+            key = key_of_mass(logits, base, cols, key, share, top, inverse, BLOCK, SUBGROUP)
+    least = from_ordered(key)
+    if least_share > 0:
+        least = max(least, top + temperature * log(least_share))
+    if local_id(0) == 0:
+        threshold[row] = select(temperature > 0, least, top)
+
+
+@device
+def gumbel(word):
+    """Gumbel noise from a random u32."""
+    unit = (convert(word >> u32(9), f32) + 0.5) * 1.1920928955078125e-07
+    return -log(-log(unit))
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(tokens), 1, 1))
+def sample_token(
+    logits: Read[f32],
+    settings: Read[f32],
+    threshold: Read[f32],
+    state: Read[u32],
+    tokens: Write[i32],
+    flags: Write[i32],
+    cols: i32,
+    *,
+    BLOCK: int = 256,
+    SUBGROUP: int = 1,
+):
+    """tokens[r] = the column of row r with the greatest logit / temperature + noise, of those whose
+    logit is at least threshold[r]; at temperature 0 without either.
+
+    The noise of column c comes from word c % 4 of Philox at the counter (c // 4, r, state[2],
+    state[3]) with the key (state[0], state[1]). flags[r] is 1 where the row has a NaN or +inf, or
+    nothing is kept, else 0; what is not finite is never drawn, and -1 where nothing else is kept.
+    """
+    row = group_id(0)
+    base = row * cols
+    temperature = settings[4 * row]
+    warm = temperature > 0
+    inverse = select(warm, 1 / temperature, f32(1))
+    best = f32(0)
+    place = i32(-1)
+    strange = i32(0)
+    for quad in range(local_id(0), ceil_div(cols, 4), BLOCK):
+        words = philox(u32(quad), u32(row), state[2], state[3], state[0], state[1])
+        for lane in static_range(4):
+            column = i32(quad) * 4 + lane
+            if column < cols:
+                value = logits[base + column]
+                if isnan(value) or (isinf(value) and value > 0):
+                    strange = 1
+                elif value >= threshold[row] and not isinf(value):
+                    score = value * inverse + select(warm, gumbel(words[lane]), f32(0))
+                    if place < 0 or score > best:
+                        best = score
+                        place = column
+    best, place = block_argmax(best, place, f32, BLOCK, SUBGROUP)
+    strange = block_reduce(strange, greater, i32, BLOCK, SUBGROUP)
+    if local_id(0) == 0:
+        tokens[row] = place
+        flags[row] = select(place < 0, i32(1), strange)
+
+
+def _penalty_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    for rows, cols, biased in ((1, 1, 0), (3, 700, 1), (2, 257, 0), (0, 9, 1)):
+        yield {
+            "logits": rng.standard_normal((rows, cols), np.float32) * np.float32(3),
+            "counts": np.maximum(rng.integers(-2, 4, (rows, cols)), 0).astype(np.int32),
+            "bias": rng.standard_normal(cols * biased, np.float32),
+            "penalties": rng.uniform(0.5, 2, (rows, 3)).astype(np.float32),
+            "cols": cols,
+        }
+
+
+def _penalty_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    value, counts = args["logits"].astype(np.float64), args["counts"]
+    if args["bias"].size:
+        value = value + args["bias"]
+    repetition, frequency, presence = args["penalties"].astype(np.float64).T[..., None]
+    taken = frequency * counts + presence
+    scaled = np.where(value > 0, value / repetition, value * repetition)
+    found = np.where(counts > 0, scaled - taken, value)
+    size = np.abs(scaled) + np.abs(taken) + np.abs(value) * np.maximum(repetition, 1 / repetition)
+    return {"logits": Expected(found, 8 * u(f32) * size)}
+
+
+_SETTINGS = (
+    (0.0, 5.0, 0.5, 0.1),
+    (1.0, 0.0, 1.0, 0.0),
+    (0.7, 12.0, 1.0, 0.0),
+    (1.3, 0.0, 0.8, 0.0),
+    (1.0, 0.0, 1.0, 0.05),
+    (0.9, 20.0, 0.9, 0.02),
+)
+
+
+def _kept(row: np.ndarray, settings: np.ndarray) -> tuple[float, float]:
+    """The least logit that is kept, in float64, and how far the decision is from another one."""
+    temperature, k, share, least_share = settings.astype(np.float64)
+    logits = -np.sort(-row[~np.isnan(row)].astype(np.float64))
+    if temperature == 0:
+        return logits[0], 1.0
+    gap, least = 1.0, -np.inf
+    if 0 < k < len(row):
+        logits = logits[logits >= logits[min(int(k), len(logits)) - 1]]
+        least = logits[-1]
+    if share < 1:
+        mass = np.exp((logits - logits[0]) / temperature)
+        sums = np.cumsum(mass) / mass.sum()
+        # Equal logits come together: the sum at the last of them counts.
+        ends = np.searchsorted(-logits, -logits, side="right") - 1
+        least = logits[np.argmax(sums[ends] >= share)]
+        gap = np.abs(sums[ends] - share).min()
+    if least_share > 0:
+        least = max(least, logits[0] + temperature * np.log(least_share))
+    return least, gap
+
+
+def _rows(rng: np.random.Generator, cols: int) -> np.ndarray:
+    """Logits, a row for each of _SETTINGS, of which no sum of top-p is near to its share."""
+    while True:
+        x = rng.standard_normal((len(_SETTINGS), cols), np.float32) * np.float32(3)
+        x[:, 3::64] = x[:, :1]  # some are equal
+        x[:, -1:] = -np.inf if cols > 2 else 0
+        found = [_kept(*pair) for pair in zip(x, np.float32(_SETTINGS), strict=True)]
+        if min(gap for _, gap in found) > 1e-5:
+            return x
+
+
+def _threshold_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    for cols in (1, 300, 1031):
+        x = _rows(rng, cols)
+        if cols > 1000:
+            x[:, 7] = np.nan
+        yield {
+            "logits": x,
+            "settings": np.float32(_SETTINGS),
+            "threshold": empty(len(x), f32),
+            "cols": cols,
+        }
+
+
+def _threshold_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    pairs = zip(args["logits"], args["settings"], strict=True)
+    value = np.array([_kept(*pair)[0] for pair in pairs])
+    # A limit of min-p is a logarithm, a product and a sum; all others are logits themselves.
+    computed = np.array([settings[3] > 0 for settings in args["settings"]])
+    return {"threshold": Expected(value, np.where(computed, 16 * u(f32) * (np.abs(value) + 8), 0))}
+
+
+def _scores(args: Args) -> np.ndarray:
+    """Of each logit, over the temperature and with noise; -inf of what is not drawn."""
+    logits = args["logits"].astype(np.float64)
+    words = words_of_rows(*logits.shape, args["state"])
+    noise = -np.log(-np.log(((words >> np.uint32(9)) + 0.5) * 2.0**-23))
+    temperature = args["settings"][:, :1].astype(np.float64)
+    with np.errstate(all="ignore"):
+        scores = np.where(temperature > 0, logits / temperature + noise, logits)
+        drawn = np.isfinite(logits) & (logits >= args["threshold"][:, None])
+    return np.where(drawn, scores, -np.inf)
+
+
+def _token_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    """The two greatest scores of a row lie apart, or are equal logits without noise."""
+    cases = 0
+    while cases < 3:
+        cols = (1, 300, 1031)[cases]
+        x = _rows(rng, cols)
+        settings = np.float32(_SETTINGS)
+        threshold = np.float32([_kept(*pair)[0] for pair in zip(x, settings, strict=True)])
+        if cols > 1000:
+            x[1, 7], x[2, 9], x[3] = np.nan, np.inf, -np.inf
+        args = {
+            "logits": x,
+            "settings": settings,
+            "threshold": threshold,
+            "state": rng.integers(0, 2**32, 4, dtype=np.uint32),
+            "tokens": empty(len(x), i32),
+            "flags": empty(len(x), i32),
+            "cols": cols,
+        }
+        best = np.sort(_scores(args), -1)[1:, ::-1]
+        drawn = best[np.isfinite(best[:, 0])]
+        if cols == 1 or not (drawn[:, 0] - drawn[:, 1] < 1e-4).any():
+            cases += 1
+            yield args
+
+
+def _token_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    scores, logits = _scores(args), args["logits"]
+    nothing = np.isneginf(scores).all(-1)
+    strange = (np.isnan(logits) | np.isposinf(logits)).any(-1)
+    return {
+        "tokens": Expected(np.where(nothing, -1, scores.argmax(-1))),
+        "flags": Expected((nothing | strange).astype(np.int64)),
+    }
+
+
+FAMILIES = (
+    Family(penalize, _penalty_inputs, _penalty_reference, "five roundings at most"),
+    Family(
+        sample_threshold,
+        _threshold_inputs,
+        _threshold_reference,
+        "top-k exact; top-p by sums in f32 in fixed order; min-p: log, product, sum",
+    ),
+    Family(
+        sample_token,
+        _token_inputs,
+        _token_reference,
+        "the greatest of scores in f32: noise by two logarithms, a product, a sum",
+    ),
+)
