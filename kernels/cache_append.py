@@ -1,0 +1,149 @@
+"""New keys and values into the pages of a KV cache, in the cache's element type.
+
+The caches are [pages, kv_heads, page, head], as `attention_decode` reads them; a block table says
+in which page the positions n * page ... n * page + page - 1 of a sequence lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir.lang import (
+    DType,
+    Read,
+    ReadWrite,
+    ceil_div,
+    convert,
+    device,
+    f16,
+    f32,
+    global_id,
+    i32,
+    kernel,
+    u32,
+)
+from .common import load, store
+from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, encode, normal
+from .movement import divided
+
+
+@device
+def packed(value, inverse, C):
+    """What the cache holds for `value`: its product with `inverse`, rounded to nearest even, and
+    clamped to the range of an element of 8 bits."""
+    scaled = convert(value, f32) * inverse
+    if C.is_int:
+        return convert(scaled, C, rounding="nearest", saturate=True)
+    if C.bits == 8:
+        return convert(scaled, C, saturate=True)
+    return convert(scaled, C)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(k), BLOCK * VEC), 1, 1))
+def cache_append(
+    k: Read[T],
+    v: Read[T],
+    k_cache: ReadWrite[C],
+    v_cache: ReadWrite[C],
+    table: Read[i32],
+    sequences: Read[i32],
+    positions: Read[i32],
+    kv_heads: i32,
+    head: i32,
+    page: i32,
+    row_pages: i32,
+    k_inverse: f32,
+    v_inverse: f32,
+    *,
+    T: DType = f16,
+    C: DType = f16,
+    BLOCK: int = 256,
+    VEC: int = 1,
+):
+    """The rows of token t of k and v, [tokens, kv_heads, head], go to positions[t] of sequence
+    sequences[t], times k_inverse and v_inverse in f32: 1 over what elements of the caches mean.
+
+    table is [sequences, row_pages]. A sequence, position or page that does not exist is a fault,
+    and the token is left out. No two tokens may have one place. VEC divides head.
+    """
+    i = i32(global_id(0))
+    if i < len(k) // VEC:
+        above, chunk = divided(u32(i), u32(head // VEC))
+        token, kv_head = divided(above, u32(kv_heads))
+        sequence = sequences[token]
+        position = positions[token]
+        number = position // page
+        listed = sequence >= 0 and sequence < len(table) // row_pages
+        listed = listed and position >= 0 and number < row_pages
+        assert listed, "cache_append: sequence or position outside the block table"
+        at = i32(-1)
+        if listed:
+            at = table[sequence * row_pages + number]
+            exists = at >= 0 and at < len(k_cache) // (kv_heads * page * head)
+            assert exists, "cache_append: page outside the cache"
+            at = at if exists else i32(-1)
+        if at >= 0:
+            line = (at * kv_heads + i32(kv_head)) * page + position % page
+            place = line * (head // VEC) + i32(chunk)
+            store(k_cache, place, packed(load(k, i, VEC), k_inverse, C), VEC)
+            store(v_cache, place, packed(load(v, i, VEC), v_inverse, C), VEC)
+
+
+def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    t, cache = dtype(constexprs), dtype(constexprs, "C")
+    for batch, tokens, kv_heads, head, page, row_pages in (
+        (1, 1, 1, 8, 1, 1),
+        (3, 21, 2, 64, 8, 3),
+        (2, 0, 1, 16, 4, 2),
+    ):
+        pages = batch * row_pages + 2
+        slots = rng.permutation(batch * row_pages * page)[:tokens]
+        shape = (tokens, kv_heads, head)
+        caches = [empty((pages, kv_heads, page, head), cache) for _ in range(2)]
+        yield {
+            "k": normal(rng, shape, t, 3.0),
+            "v": normal(rng, shape, t, 40.0),
+            "k_cache": caches[0],
+            "v_cache": caches[1],
+            "table": rng.permutation(pages)[: batch * row_pages].astype(np.int32),
+            "sequences": (slots // (row_pages * page)).astype(np.int32),
+            "positions": (slots % (row_pages * page)).astype(np.int32),
+            "kv_heads": kv_heads,
+            "head": head,
+            "page": page,
+            "row_pages": row_pages,
+            "k_inverse": 16.0 if cache.bits == 8 else 1.0,
+            "v_inverse": 1 / 0.37 if cache.bits == 8 else 1.0,
+        }
+
+
+def _stored(x: np.ndarray, inverse: float, cache: DType) -> np.ndarray:
+    """float32 has every product rounded once, and what is then rounded to the cache's type."""
+    scaled = (x.astype(np.float32) * np.float32(inverse)).astype(np.float64)
+    if not cache.is_float:
+        return np.clip(np.rint(scaled), cache.min, cache.max).astype(cache.storage)
+    if cache.bits == 8:
+        greatest = {"f8e4m3": 448.0, "f8e5m2": 57344.0}[cache.name]
+        scaled = np.clip(scaled, -greatest, greatest)
+    return encode(scaled, cache)
+
+
+def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    t, cache = dtype(constexprs), dtype(constexprs, "C")
+    table = args["table"].reshape(-1, args["row_pages"])
+    found = {}
+    for name in ("k", "v"):
+        rows = _stored(decode(args[name], t), args[f"{name}_inverse"], cache)
+        whole = args[f"{name}_cache"].copy()
+        for row, sequence, position in zip(rows, args["sequences"], args["positions"], strict=True):
+            number, offset = divmod(int(position), args["page"])
+            whole[table[sequence, number], :, offset] = row
+        found[f"{name}_cache"] = Expected(decode(whole, cache))
+    return found
+
+
+FAMILIES = (
+    Family(cache_append, _inputs, _reference, "exact: a product in f32, then one rounding"),
+)

@@ -1,0 +1,132 @@
+"""Random numbers by Random123's own answers; sampling's edges; a cache's faults."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gristmill.ir.interp import run
+from gristmill.kernels.cache_append import cache_append
+from gristmill.kernels.philox import philox_words, random_fill
+from gristmill.kernels.sampling import sample_threshold, sample_token
+
+# `kat_vectors` of Random123 1.14, "philox4x32 10": counter, key, answer.
+KNOWN = (
+    ("0 0 0 0", "0 0", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    (" ".join(["ffffffff"] * 4), "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    (
+        "243f6a88 85a308d3 13198a2e 03707344",
+        "a4093822 299f31d0",
+        "d16cfe09 94fdcceb 5001e420 24126ea1",
+    ),
+)
+
+
+def words(text: str) -> np.ndarray:
+    return np.array([int(word, 16) for word in text.split()], np.uint32)
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
+def test_philox_gives_the_known_answers(counter: str, key: str, answer: str) -> None:
+    np.testing.assert_array_equal(philox_words(words(counter), words(key)), words(answer))
+
+
+def test_random_numbers_depend_on_key_and_stream_and_are_what_they_are_called() -> None:
+    def filled(state: list[int], kind: str = "uniform") -> np.ndarray:
+        y = np.zeros(8192, np.float32)
+        k = random_fill.trace("test", KIND=kind)
+        run(k, [y, np.array(state, np.uint32), 1.0, 0.0], (8, 1, 1))
+        return y
+
+    first = filled([1, 2, 3, 4])
+    np.testing.assert_array_equal(first, filled([1, 2, 3, 4]))
+    for other in ([0, 2, 3, 4], [1, 0, 3, 4], [1, 2, 0, 4], [1, 2, 3, 0]):
+        assert (filled(other) == first).mean() < 0.01
+    assert 0 <= first.min() < 0.01
+    assert 0.99 < first.max() < 1
+    assert first.mean() == pytest.approx(0.5, abs=0.02)
+    bell = filled([1, 2, 3, 4], "normal")
+    assert bell.mean() == pytest.approx(0, abs=0.05)
+    assert bell.std() == pytest.approx(1, abs=0.05)
+    assert (np.abs(bell) < 1).mean() == pytest.approx(0.6827, abs=0.02)
+
+
+def threshold(logits: list[float], *settings: float) -> float:
+    found = np.zeros(1, np.float32)
+    row, four = np.array([logits], np.float32), np.array(settings, np.float32)
+    run(sample_threshold.trace("test"), [row, four, found, len(logits)], (1, 1, 1))
+    return float(found[0])
+
+
+def test_the_threshold_is_what_top_k_top_p_and_min_p_say() -> None:
+    logits = [1.0, 3.0, 2.0, 3.0, -1.0]
+    assert threshold(logits, 1, 0, 1, 0) == -np.inf
+    assert threshold(logits, 1, 1, 1, 0) == 3
+    assert threshold(logits, 1, 3, 1, 0) == 2
+    assert threshold(logits, 1, 99, 1, 0) == -np.inf
+    assert threshold(logits, 1, 0, 0.5, 0) == 3
+    assert threshold(logits, 1, 0, 0.9, 0) == 2
+    assert threshold(logits, 1, 3, 0.99, 0) == 2
+    assert threshold(logits, 1, 0, 1, 0.5) == pytest.approx(3 - np.log(2))
+    assert threshold(logits, 0, 0, 1, 0) == 3
+    assert threshold([-0.5, -2.0, -1.0], 1, 2, 1, 0) == -1
+    assert threshold([np.nan, 2.0, np.nan, 1.0], 1, 2, 1, 0) == 1
+
+
+def drawn(
+    logits: list[float], temperature: float, least: float = -np.inf, rows: int = 1
+) -> np.ndarray:
+    """Token and flag of each row; the noise of rows differs."""
+    tokens, flags = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+    settings = np.tile(np.array([temperature, 0, 1, 0], np.float32), (rows, 1))
+    state, limits = np.array([5, 0, 0, 0], np.uint32), np.full(rows, least, np.float32)
+    whole = np.tile(np.array(logits, np.float32), (rows, 1))
+    k = sample_token.trace("test", BLOCK=4)
+    run(k, [whole, settings, limits, state, tokens, flags, len(logits)], (rows, 1, 1))
+    return np.stack([tokens, flags], -1)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_tokens_come_as_often_as_their_probabilities_say(temperature: float) -> None:
+    logits = [0.0, 1.0, 2.0, -np.inf, 0.5]
+    found = np.bincount(drawn(logits, temperature, rows=1000)[:, 0], minlength=5)
+    wanted = np.exp(np.array(logits) / temperature)
+    wanted *= 1000 / wanted.sum()
+    # Within four standard deviations of a count.
+    assert (np.abs(found - wanted) <= 4 * np.sqrt(wanted)).all()
+
+
+def test_what_is_no_number_is_flagged_and_never_drawn() -> None:
+    for logits, temperature, least, wanted in (
+        ([1.0, 2.0, 2.0], 0, -np.inf, [1, 0]),
+        ([1.0, np.nan, 2.0], 0, -np.inf, [2, 1]),
+        ([1.0, np.inf, 2.0], 0, -np.inf, [2, 1]),
+        ([-np.inf, -np.inf], 1, -np.inf, [-1, 1]),
+        ([1.0, 2.0], 1, 3.0, [-1, 1]),
+    ):
+        assert drawn(logits, temperature, least)[0].tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("sequence", "position", "page", "message"),
+    [
+        (2, 0, 1, "sequence or position outside the block table"),
+        (-1, 0, 1, "sequence or position outside the block table"),
+        (0, 8, 1, "sequence or position outside the block table"),
+        (0, -1, 1, "sequence or position outside the block table"),
+        (0, 2, 3, "page outside the cache"),
+        (0, 2, -1, "page outside the cache"),
+    ],
+)
+def test_a_token_without_a_place_in_the_cache_is_a_fault_and_changes_nothing(
+    sequence: int, position: int, page: int, message: str
+) -> None:
+    caches = [np.full((3, 1, 4, 2), 7, np.float16) for _ in range(2)]
+    rows = np.ones((1, 1, 2), np.float16)
+    table = np.array([[page, 0], [1, 2]], np.int32)
+    places = [np.array([sequence], np.int32), np.array([position], np.int32)]
+    k = cache_append.trace("test")
+    report = run(k, [rows, rows, *caches, table, *places, 1, 2, 4, 2, 1.0, 1.0], (1, 1, 1))
+    assert not report.problems
+    assert [k.sites[n] for n in report.faults] == [f"cache_append: {message}"]
+    assert all((cache == 7).all() for cache in caches)
