@@ -8,9 +8,10 @@ only the program's run can tell.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from ..ir.core import Kernel, Op, bits_float, walk
-from ..ir.dtypes import MemType, Space, element_of
+from ..ir.dtypes import DType, MemType, Space, VectorType, element_of
 from ..ir.passes.effects import PURE
 
 _LANES = frozenset({"vector", "splat", "insert", "extract", "shuffle"})  # they compute nothing
@@ -19,12 +20,14 @@ _LANES = frozenset({"vector", "splat", "insert", "extract", "shuffle"})  # they 
 def zeros(kernel: Kernel) -> frozenset[int]:
     """The values that a compiler may know to be 0, at least in a lane: such constants, what is
     loaded from a private array, as nothing may have written it, x - x, what is made of those alone,
-    and floats and vectors that are made of one of them, such as 0 * x."""
+    floats that loops and branches bring, and what is made of one of all these, such as 0 * x."""
     known: set[int] = set()  # what a compiler may compute
     found: set[int] = set()
     negated: dict[int, int] = {}
     for op in walk(kernel.body):
-        if len(op.results) != 1:
+        if op.regions:
+            found.update(_carried(op))
+        if op.regions or len(op.results) != 1:
             continue
         result, operands = op.results[0], [v.id for v in op.operands]
         if op.name == "const":
@@ -47,6 +50,14 @@ def zeros(kernel: Kernel) -> frozenset[int]:
             if nothing or (whole and not lanes) or (part and not found.isdisjoint(operands)):
                 found.add(result.id)
     return frozenset(found)
+
+
+def _carried(op: Op) -> Iterator[int]:
+    """The floats that come into the regions of an op and out of it."""
+    for value in (*op.results, *(v for r in op.regions for v in r.args)):
+        t = value.type
+        if isinstance(t, DType | VectorType) and element_of(t).is_float:
+            yield value.id
 
 
 def products(kernel: Kernel, found: frozenset[int]) -> frozenset[int]:

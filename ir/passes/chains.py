@@ -40,6 +40,7 @@ _UNROUNDED = frozenset({"neg", "abs", "min", "max", "copysign", "sign", "select"
 _LEAVES = frozenset({"const", "count", "num_groups"})
 _CARRIED = 16  # ways to what a loop carries, which drivers may unroll
 _MORE = _MANY >> 5  # ways that a turn may add, as drivers unroll 32 turns
+_ODD = 0x5555555555555555
 _FAR = 1 << 20  # ways from the end of an op that has many inside it
 
 
@@ -290,8 +291,10 @@ class _Cutter:
 
     def cut(self, ops: list[Op], value: Value) -> Value:
         t = value.type
+        assert isinstance(t, DType | VectorType)
+        # Nothing that the value may be known to be: a selection between equals is none.
+        bits = 1 if element_of(t).is_bool else _ODD & ((1 << element_of(t).bits) - 1)
+        other = self.const(ops, element_of(t), bits)
         if isinstance(t, VectorType):
-            other = self.op(ops, "splat", (self.const(ops, t.element, 0),), t)
-        else:
-            other = self.const(ops, t, 0)
+            other = self.op(ops, "splat", (other,), t)
         return self.op(ops, "select", (self.never, other, value), t)
