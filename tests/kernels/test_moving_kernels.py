@@ -31,6 +31,8 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "whole": lambda x: x,
     "steps": lambda x: x[::2, 1::3, 3:13:4],
     "reversed": lambda x: x[::-1, :, ::-1],
+    "off a vector": lambda x: x[:, 1:, 3:11],
+    "half a vector left": lambda x: x[:, 1:, 4:10],
     "permuted": lambda x: x.transpose(2, 0, 1),
     "one row": lambda x: x[3, 2],
     "a corner": lambda x: x[5:, 7:, 15:],
@@ -45,10 +47,10 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def test_a_copy_is_what_numpy_makes_of_the_views(name: str, vec: int) -> None:
     x = np.arange(6 * 8 * 16, dtype=np.uint32).reshape(6, 8, 16)
     source = VIEWS[name](x)
-    y = np.full((2, *source.shape[:-1], 2 * source.shape[-1]), 7, np.uint32)
-    target = y[1, ..., source.shape[-1] :]  # a part of a concatenation, twice
-    wanted = y.copy()
-    wanted[1, ..., source.shape[-1] :] = source
+    y = np.full((2, *source.shape[:-1], 32), 7, np.uint32)
+    place = (1, ..., slice(8, 8 + source.shape[-1]))  # a part of a concatenation, twice
+    target, wanted = y[place], y.copy()
+    wanted[place] = source
     scalars = strided(source, target, x, y)
     if source.size:
         launch(copy_strided, x, y, *scalars.values(), VEC=vec)
