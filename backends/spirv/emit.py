@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from ...ir.core import Kernel, Loc, Op
 from ..compile import CompileError, Emitted, Options
+from ..divisors import divisors
 from ..usage import ID_OPS, id_key, scan
 from ..zeros import products, zeros
 from . import arithmetic, conversions, cooperative, sync, vectors
@@ -189,9 +190,13 @@ class _Body:
         e = self.e
         e.zeros = zeros(e.kernel)
         e.products = products(e.kernel, e.zeros) if e.usage.infinite else e.products
-        if e.zeros or e.usage.lanes:  # an empty grid runs nothing
-            grid, zero = self.ids.word(self.ids.layout.grid), e.module.word(0)
-            e.never = e.early(S.I_EQUAL, e.module.bool_, grid, zero)
+        e.divisors = divisors(e.kernel)
+        if e.zeros or e.divisors or e.usage.lanes:
+            # No launch has 2**31 workgroups in x and in y.
+            first = self.ids.layout.grid
+            both = e.early(S.BITWISE_AND, e.module.u32, *map(self.ids.word, (first, first + 1)))
+            high = e.module.word(31)
+            e.nothing = e.early(S.SHIFT_RIGHT_LOGICAL, e.module.u32, both, high)
 
     def lower(self, e: Emitter, op: Op) -> None:
         """Emit one op that is not control flow."""

@@ -55,7 +55,8 @@ class Emitter:
         self._named: set[int] = set()
         self.zeros: frozenset[int] = frozenset()  # operands to hide: `backends.zeros`
         self.products: frozenset[int] = frozenset()  # products whose operands are hidden
-        self.never = 0  # a condition that never holds, which no driver knows; 0: not needed
+        self.divisors: frozenset[int] = frozenset()  # to hide as well: `backends.divisors`
+        self.nothing = 0  # a word that is 0, which no driver knows; 0: not needed
 
     def fail(self, message: str) -> CompileError:
         """The error for what cannot be emitted, at the op in hand."""
@@ -99,15 +100,22 @@ class Emitter:
             return result
         dtype, lanes = element_of(value.type), lanes_of(value.type)
         bits = 32 if dtype.name == "bf16" else dtype.bits
-        never = self.splat(self.never, self.module.bool_, lanes)
-        if bits != 32:  # no need of integers that wide
-            one = self.float_const(1.0, bits, lanes)
-            return self.ins(S.SELECT, self.floats(bits, lanes), never, one, result)
-        # By bits: compilers draw what follows into the sides of a selection beside a constant.
-        words, numbers = self.ints(32, lanes), (self.int_const(n, 32, lanes) for n in (1, 0))
-        bit = self.ins(S.SELECT, words, never, *numbers)
-        moved = self.ins(S.BITWISE_OR, words, self.ins(S.BITCAST, words, result), bit)
-        return self.ins(S.BITCAST, self.floats(32, lanes), moved)
+        if bits == 32:
+            words = self.ints(32, lanes)
+            hidden = self.hidden(self.ins(S.BITCAST, words, result), lanes)
+            return self.ins(S.BITCAST, self.floats(32, lanes), hidden)
+        # No need of integers that wide.
+        zero = self.int_const(0)
+        never = self.ins(S.I_NOT_EQUAL, self.module.bool_, self.nothing, zero)
+        never = self.splat(never, self.module.bool_, lanes)
+        one = self.float_const(1.0, bits, lanes)
+        return self.ins(S.SELECT, self.floats(bits, lanes), never, one, result)
+
+    def hidden(self, words: int, lanes: int) -> int:
+        """Words that no driver knows. By bits: compilers draw what follows into the sides of a
+        selection beside a constant."""
+        nothing = self.splat(self.nothing, self.module.u32, lanes)
+        return self.ins(S.BITWISE_OR, self.ints(32, lanes), words, nothing)
 
     def plain(self, op: Op, opcode: int, type_: int, *words: int, exact: bool = False) -> int:
         """An op that is one instruction: `words`, then the operands of the op in their order.

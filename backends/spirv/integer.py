@@ -69,10 +69,10 @@ def _divide(n: Ints, op: Op, a: int, b: int, dtype: DType) -> int:
     e = n.e
     constant = _signed_constant(e, op, 1, dtype)
     zero, one = n.const(0), n.const(1)
-    if constant is None and dtype.is_signed and e.usage.lanes:
-        # llvmpipe knows the lanes, and gives 0 for a quotient by -1 of those that it knows.
-        never = n.select(e.splat(e.never, e.module.bool_, n.lanes), one, zero)
-        b = n.do(S.BITWISE_XOR, b, never)
+    # llvmpipe knows the lanes, and gives 0 for a quotient by -1 of those that it knows.
+    seen = dtype.is_signed and e.usage.lanes
+    if constant is None and (seen or op.operands[1].id in e.divisors):
+        b = e.hidden(b, n.lanes)
     if constant in (None, 0):
         unsafe = n.test(S.I_EQUAL, b, zero)
         if dtype.is_signed:

@@ -136,11 +136,11 @@ def integer_divide(w: Writer, op: Op) -> None:
     known = w.bits.get(op.operands[1].id)
     if w.values[op.operands[1].id].constant and not known:
         b = w.runtime(b)  # WGSL divides by 0, but not by a constant of which a lane is 0
+    # llvmpipe knows the lanes, and gives 0 for a quotient by -1 of those that it knows.
+    seen = element_of(t).is_signed and w.sees_lanes
+    if known is None and (seen or op.operands[1].id in w.divisors):
+        b = w.hidden(b, t)
     if element_of(t).is_signed:
-        if w.sees_lanes and known is None:
-            # llvmpipe knows the lanes, and gives 0 for a quotient by -1 of those that it knows.
-            w.guards = True
-            b = f"({b} ^ {as_type(t, 'i32')}(i32(nothing)))"
         name = w.helper("floor_div" if op.name == "floordiv" else "floor_mod", t)
         w.define(op, f"{name}({a}, {b})", atom=True)
     else:

@@ -19,6 +19,7 @@ import numpy as np
 from ...ir.core import Kernel, Loc, Op, Region, Value, bits_float, const_bits
 from ...ir.dtypes import DType, Type, element_of, lanes_of, u32, u64, with_element
 from ..compile import CompileError
+from ..divisors import divisors
 from ..zeros import products, zeros
 from . import guards, helpers
 from .helpers import suffix, type_name
@@ -75,7 +76,7 @@ class Writer:
         self.region: Region = kernel.body
         self._indent = 1
         self.guarded, self.zeros = guards.guarded(kernel), zeros(kernel)
-        self.products = products(kernel, self.zeros)
+        self.products, self.divisors = products(kernel, self.zeros), divisors(kernel)
         self.guards = False  # whether there are any
         # Whether the kernel may see the place of an invocation in its subgroup.
         self.sees_lanes = False

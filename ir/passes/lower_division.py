@@ -59,9 +59,11 @@ def _unsigned(c: Context, a: Value, b: Value) -> tuple[Value, Value]:
         a = c.e("sub", a, c.e("mul", part, b))
         quotient = part if quotient is None else c.e("add", quotient, part)
     assert quotient is not None
-    more = c.e("ge", a, b)  # by less than b
-    quotient = c.e("select", more, c.e("add", quotient, c.k(1, quotient)), quotient)
-    return quotient, c.e("select", more, c.e("sub", a, b), a)
+    # By less than b. No selection of x or x + 1: NVIDIA's compiler (580.159) inverted the lowest
+    # bit of such quotients of constants where that bit alone was used.
+    more = c.cast(c.e("ge", a, b), u64)
+    rest = c.e("sub", a, c.e("and", b, c.e("neg", more)))
+    return c.e("add", quotient, more), rest
 
 
 def _by_constant(c: Context, a: Value, b: Value, bits: int) -> tuple[Value, Value]:
