@@ -253,12 +253,13 @@ def floordiv(rw: Rewriter, op: Op) -> Answer:
         zero = rw.const(0, a.type)
         none = rw.emit("eq", (a, zero), with_element(a.type, bool_))
         return _same(op, "select", none, zero, rw.const(1, a.type))
-    return a if rw.bits.get(b.id) in (0, 1) else None  # x // 0 is x
+    return a if rw.bits.get(b.id) in (0, 1) or rw.bits.get(a.id) == 0 else None  # x // 0 is x
 
 
 def mod(rw: Rewriter, op: Op) -> Answer:
     a, b = op.operands
-    return rw.const(0, a.type) if a.id == b.id or rw.bits.get(b.id) in (0, 1) else None
+    nothing = a.id == b.id or rw.bits.get(b.id) in (0, 1) or rw.bits.get(a.id) == 0
+    return rw.const(0, a.type) if nothing else None
 
 
 def fma(rw: Rewriter, op: Op) -> Answer:

@@ -251,6 +251,18 @@ def test_a_number_over_itself_is_not_divided(rng) -> None:
             assert count(after, "floordiv", "mod") == 0
 
 
+def test_nothing_is_divided(rng) -> None:
+    """0 // x and 0 % x are 0, for x = 0 as well."""
+    for name in ("i32", "u8", "i64", "u64"):
+        t = DTYPES[name]
+        x = patterns(t, rng)
+        x[:2] = 0, t.min
+        for op in ("floordiv", "mod"):
+            kernel = elementwise(lambda b, v, op=op: b.emit(op, b.const(0, v.type), v), [t], t)
+            after = same(kernel, [Simplify(), Dce()], [x, x.copy()], (len(x), 1, 1))
+            assert count(after, "floordiv", "mod") == 0
+
+
 def test_vectors_fold_like_scalars(rng) -> None:
     t = DTYPES["f32"]
     x = patterns(t, rng, 4 * 16)
