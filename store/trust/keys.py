@@ -114,9 +114,9 @@ def write_key(path: Path, key: Key) -> None:
         out.write(json.dumps(data, indent=1).encode() + b"\n")
 
 
-def read_key(path: str | os.PathLike[str]) -> Key:
-    """A key of a file, or of a pipe that a shell made of a secret. BadFile."""
-    data = read_json(path, _MOST, wait=True)
+def read_key(path: str | os.PathLike[str], wait: bool = True) -> Key:
+    """A key of a file; wait: or of a pipe that a shell made of a secret. BadFile."""
+    data = read_json(path, _MOST, wait)
     names = {"kind", "schema", "name", "public", "not_before", "not_after"}
     if not isinstance(data, dict) or data.get("kind") not in (PUBLIC, PRIVATE):
         raise BadFile(f"not a key; expected kind {PUBLIC!r} or {PRIVATE!r}", path)
@@ -162,8 +162,10 @@ def trusted_keys(paths: Iterable[str | os.PathLike[str]]) -> tuple[Key, ...]:
     found: dict[str, Key] = {}
     given = [Path(path) for path in paths]
     for place in given:
-        files = sorted(place.glob(f"*{SUFFIX}")) if place.is_dir() else [place]
-        for key in map(read_key, files):
+        folder = place.is_dir()  # in which no one has named a pipe
+        files = sorted(place.glob(f"*{SUFFIX}")) if folder else [place]
+        for file in files:
+            key = read_key(file, wait=not folder)
             found[key.id] = key
     if not found:
         where = ", ".join(map(str, given)) or "nowhere"

@@ -326,6 +326,12 @@ def test_a_number_of_any_length_is_a_typed_error(
         verify_pack(signed, [key])
 
 
+def test_a_pipe_among_the_trusted_keys_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.pub")
+    with pytest.raises(BadFile, match="cannot be read"):
+        trusted_keys([tmp_path])
+
+
 def test_a_pipe_in_place_of_a_signature_or_record_does_not_hang(signed: Path, key: Key) -> None:
     for file in (signature_file(signed), provenance.statement_file(signed)):
         file.unlink(missing_ok=True)
