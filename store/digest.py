@@ -21,10 +21,12 @@ _CORE = (
     "backends/steps.py",
     "store/manifest.py",
     "store/message.py",
+    "store/schema.py",
 )
 _LOWERED = (*_CORE, "ir/passes/**/*.py", "ir/maths/**/*.py")
 _SIMT = (*_LOWERED, "backends/llvm/**/*.py", "backends/simt/**/*.py")
 _FACTS = ("backends/usage.py", "backends/ordering.py")
+_HIDDEN = (*_FACTS, "backends/zeros.py", "backends/divisors.py")
 _PTX = (*_SIMT, "backends/ptx/**/*.py")
 
 STAGES: dict[str, tuple[str, ...]] = {
@@ -36,7 +38,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "backends/trace.py",
     ),
     "interp": (*_CORE, "backends/interp/**/*.py"),
-    "spirv": (*_LOWERED, *_FACTS, "backends/zeros.py", "backends/spirv/**/*.py"),
+    "spirv": (*_LOWERED, *_HIDDEN, "backends/spirv/**/*.py"),
     "spirv_llc": (
         *_SIMT,
         *_FACTS,
@@ -46,7 +48,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "backends/spirv/validate.py",
         "backends/spirv_llc/**/*.py",
     ),
-    "wgsl": (*_LOWERED, *_FACTS, "backends/zeros.py", "backends/wgsl/**/*.py"),
+    "wgsl": (*_LOWERED, *_HIDDEN, "backends/wgsl/**/*.py"),
     "cpu": (
         *_LOWERED,
         "backends/llvm/**/*.py",
