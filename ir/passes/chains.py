@@ -119,9 +119,14 @@ class _Count:
                     loop.slopes[value.id] = slope
 
     def note(self, value: Value, ways: int) -> None:
-        if ways > _MANY:
+        """Of an array, what is loaded is cut; a fragment is nothing that drivers follow."""
+        if isinstance(value.type, FragmentType):
+            return
+        if isinstance(value.type, MemType):
+            self.ways[value.id] = min(ways, _MANY)
+        elif ways > _MANY:
             self.ends.add(value.id)
-        elif not isinstance(value.type, FragmentType):
+        else:
             self.ways[value.id] = ways
 
     def region(self, region: Region) -> None:
@@ -170,7 +175,8 @@ class _Count:
     def access(self, op: Op) -> None:
         array = op.operands[0]
         if op.name == "store":
-            self.one_of(array, (array, op.operands[2]))
+            if op.operands[2].id in self.ways:
+                self.one_of(array, (array, op.operands[2]))
             return
         self.led(op.results[0], (array,))
         for loop in self.loops:

@@ -20,8 +20,11 @@ body(%y.0: buffer<{0},write>, %n.1: i32) {{
 """
 
 
-def chain(steps: int, start: str = "%1", t: str = "i32") -> Kernel:
-    """v * (v ^ k), again and again: twice as many ways to `start` with each step."""
+def chain(
+    steps: int, start: str = "%1", t: str = "i32", *, stores: int = 0, splat: str = ""
+) -> Kernel:
+    """v * (v + k), again and again: twice as many ways to `start` with each step. With `stores`, it
+    goes as often to a private array and from there to the buffer; `splat`: a type to make of it."""
     lines, value = ["%2 = const 0 : i32", f"%3 = convert %1 : {t}"], "%3"
     if start != "%1":
         lines.append(f"%4 = {start}")
@@ -34,6 +37,14 @@ def chain(steps: int, start: str = "%1", t: str = "i32") -> Kernel:
             f"%{at + 2} = mul {value}, %{at + 1} : {t}",
         ]
         value = f"%{at + 2}"
+    if stores:
+        lines.append(f'%5 = alloc {{name="p"}} : private<{t},4>')
+        lines += [f"store %5, %2, {value}"] * stores
+        lines.append(f"%6 = load %5, %2 : {t}")
+        value = "%6"
+    if splat:
+        lines += [f"%6 = neg {value} : {t}", f"%7 = neg %6 : {t}", f"%8 = neg %7 : {t}"]
+        lines.append(f"%9 = splat %8 : {splat}")
     lines.append(f"store %0, %2, {value}")
     return parse_kernel(HEAD.format(t) + "\n".join(lines) + "\nreturn\n}\n", "chain.kir")
 
@@ -52,6 +63,28 @@ def test_what_many_ways_lead_to_is_cut_and_keeps_its_value(t: str) -> None:
     for k, out in zip((made, cut), outs, strict=True):
         interp.run(k, [out, 5], (1, 1, 1))
     np.testing.assert_array_equal(outs[0], outs[1])
+
+
+@pytest.mark.parametrize(
+    ("steps", "stores"), [(11, 4), (3, 9000), (8, 9000), (10, 9000), (12, 9000), (13, 9000)]
+)
+def test_of_an_array_at_the_end_of_many_ways_the_loads_are_cut(steps: int, stores: int) -> None:
+    made = chain(steps, "const 5 : i32", stores=stores)
+    cut = CutChains()(made)
+    verify(cut)
+    assert selections(cut) == 1
+    outs = [np.zeros(1, np.int32) for _ in range(2)]
+    for k, out in zip((made, cut), outs, strict=True):
+        interp.run(k, [out, 5], (1, 1, 1))
+    np.testing.assert_array_equal(outs[0], outs[1])
+
+
+def test_a_fragment_at_the_end_of_many_ways_stays() -> None:
+    """Where a splat to a vector is cut, one to a fragment is not: no driver follows it."""
+    shapes = ("f16x8", "fragment<f16,acc,16x16>")
+    vector, fragment = (chain(11, "const 5 : f16", "f16", splat=t) for t in shapes)
+    assert selections(CutChains()(vector)) == 1
+    assert CutChains()(fragment) is fragment
 
 
 def test_a_short_chain_stays() -> None:
@@ -122,6 +155,14 @@ def test_a_loop_that_doubles_the_ways_is_cut_in_each_turn(before: str, body: str
 )
 def test_a_loop_that_adds_a_way_stays(body: str) -> None:
     made = looping(body.replace("load %0", "load %4"), '%4 = alloc {name="s"} : workgroup<i32,32>')
+    assert CutChains()(made) is made
+
+
+def test_stores_of_what_an_invocation_decides_add_no_ways() -> None:
+    stores = "store %4, %2, %9\n" * 300
+    body = f"%8 = load %4, %2 : i32\n{stores}%10 = add %6, %8 : i32\ncontinue %10"
+    before = '%4 = alloc {name="p"} : private<i32,4>\n%9 = local_id {dim=0} : i32'
+    made = looping(body, before)
     assert CutChains()(made) is made
 
 
