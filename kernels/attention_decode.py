@@ -15,6 +15,7 @@ from ..ir.lang import (
     Read,
     Write,
     barrier,
+    ceil_div,
     clamp,
     convert,
     device,
@@ -254,8 +255,9 @@ def attention_decode(
     Split s of `splits` has the keys of `chunk` pages, from page s * chunk on. With one split y is
     written; with more, partial [batch, heads, splits, HEAD_DIM] and stats [batch, heads, splits, 2]
     (the maximum, in units of ln 2, and the sum) are, for `attention_merge`. table is [batch, pages
-    of a sequence]; a page number outside the cache is a fault, and so are more keys than there are
-    pages for. k_scale and v_scale: what elements of the two caches stand for.
+    of a sequence]. k_scale and v_scale: what elements of the two caches stand for. Faults are a
+    page number outside the cache, more keys than there are pages for, keys of no split, splits of
+    2**31 keys and more, and heads that do not divide so.
     """
     PADDED = padded(HEADS)
     COUNT = UNROLL * PADDED
@@ -266,6 +268,11 @@ def attention_decode(
     static_assert(MINE <= PADDED, "UNROLL is at most ROW")
     static_assert(PAGE % UNROLL == 0, "UNROLL divides PAGE")
     static_assert(ROW <= SUBGROUP, "a row lies within a subgroup")
+    static_assert(HEADS <= 16, "HEADS is 16 at most")
+    static_assert(
+        ROW & (ROW - 1) == 0 and UNROLL & (UNROLL - 1) == 0 and TEAMS & (TEAMS - 1) == 0,
+        "ROW, UNROLL and BLOCK / ROW are powers of two",
+    )
     lane = local_id(0) % ROW
     team = local_id(0) // ROW
     begins = subgroup_lane() - lane if SUBGROUP > 1 else 0  # the team's first lane
@@ -274,10 +281,16 @@ def attention_decode(
     first = group_id(1) * HEADS  # head
     kv_head = first // (heads // kv_heads)
     line = batch * heads + first  # of q and y
+    assert heads // kv_heads % HEADS == 0, "attention_decode: heads of two heads of the cache"
     row_pages = len(table) // max(len(lengths), 1)
     length = i32(lengths[batch])
     assert length <= row_pages * PAGE, "attention_decode: more keys than the table has pages for"
     length = min(length, row_pages * PAGE)
+    fits = splits <= (2**31 // PAGE - 1) // max(chunk, 1)
+    assert fits, "attention_decode: splits of more keys than have numbers"
+    assert ceil_div(length, PAGE) <= splits * chunk or not fits, (
+        "attention_decode: keys of no split"
+    )
     oldest = max(length - window, 0) if window > 0 else i32(0)
     begin = max(split * chunk * PAGE, oldest // UNROLL * UNROLL)
     end = min((split + 1) * chunk * PAGE, length)

@@ -135,7 +135,8 @@ def decode_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
         else:
             value[at], bound[at] = total, relative * size + least(f32)
             stats[at] = top, whole
-            stats_bound[at] = error.max(initial=0.0) + 2 * u(f32) * abs(top), relative * whole
+            if len(score):  # else it is LOWEST, exactly
+                stats_bound[at] = error.max() + 2 * u(f32) * abs(top), relative * whole
     if splits > 1:
         return {"partial": Expected(value, bound), "stats": Expected(stats, stats_bound)}
     y = value[:, :, 0]

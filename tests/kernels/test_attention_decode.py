@@ -34,12 +34,14 @@ class Sequences:
                     :, n
                 ]
 
-    def attend(self, splits: int, window: int = 0, together: int = 1) -> np.ndarray:
+    def attend(
+        self, splits: int, window: int = 0, together: int = 1, chunk: int | None = None
+    ) -> np.ndarray:
         """What the kernels make of it, in the interpreter."""
         rows = (len(self.lengths), HEADS)
         y = np.full((*rows, DIM), 7.0, np.float32)
         partial, stats = np.zeros((*rows, splits, DIM), "f4"), np.zeros((*rows, splits, 2), "f4")
-        chunk = -(-self.most // splits)
+        chunk = -(-self.most // splits) if chunk is None else chunk
         buffers = [self.q, self.k, self.v, self.table, np.array(self.lengths, np.int32)]
         buffers += [np.zeros(0, np.float32), y, partial, stats]
         numbers = [HEADS, KV_HEADS, splits, chunk, window, DIM**-0.5, 0.0, 1.0, 1.0]
@@ -98,3 +100,33 @@ def test_more_keys_than_the_table_has_pages_for_are_a_fault_and_not_read() -> No
     y = sequences.attend(1)
     assert sequences.faults == ["attention_decode: more keys than the table has pages for"]
     assert np.isfinite(y).all()
+
+
+@pytest.mark.parametrize(("splits", "chunk"), [(2, 1), (1, 0), (1, -3)])
+def test_keys_that_no_split_has_are_a_fault(splits: int, chunk: int) -> None:
+    sequences = Sequences([75])
+    sequences.attend(splits, chunk=chunk)
+    assert sequences.faults == ["attention_decode: keys of no split"]
+    assert not sequences.problems
+
+
+@pytest.mark.parametrize(("splits", "chunk"), [(1, 2**31 - 1), (1, 2**27), (2**15, 2**12)])
+def test_splits_of_keys_that_have_no_numbers_are_a_fault(splits: int, chunk: int) -> None:
+    sequences = Sequences([75])
+    sequences.attend(min(splits, 2), chunk=chunk * (splits // min(splits, 2)))
+    assert sequences.faults == ["attention_decode: splits of more keys than have numbers"]
+    assert not sequences.problems
+
+
+@pytest.mark.parametrize("splits", [1, 4])
+def test_a_split_may_have_more_pages_than_there_are(splits: int) -> None:
+    sequences = Sequences([75, 3])
+    y = sequences.attend(splits, chunk=6)
+    assert not sequences.faults
+    np.testing.assert_allclose(y, sequences.reference(), rtol=0, atol=3e-6)
+
+
+def test_heads_of_two_heads_of_the_cache_are_a_fault() -> None:
+    sequences = Sequences([20])  # three heads for each of the cache
+    sequences.attend(1, together=2)
+    assert sequences.faults == ["attention_decode: heads of two heads of the cache"]
