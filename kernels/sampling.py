@@ -122,14 +122,15 @@ def key_of_count(logits, base, cols, k, BLOCK, SUBGROUP):
 
 @device
 def key_of_mass(logits, base, cols, least, share, top, inverse, BLOCK, SUBGROUP):
-    """The greatest key whose elements have that share of the mass of those from key `least` on."""
+    """The greatest key whose elements have that share of the mass of those from key `least` on; that
+    of `top` at most."""
     wanted = share * mass_from(logits, base, cols, least, top, inverse, BLOCK, SUBGROUP)
     key = u32(0)
     for step in range(32):
         trial = key | (u32(1) << u32(31 - step))
         if mass_from(logits, base, cols, trial, top, inverse, BLOCK, SUBGROUP) >= wanted:
             key = trial
-    return max(key, least)
+    return min(max(key, least), ordered(top))
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(threshold), 1, 1))
@@ -146,7 +147,8 @@ def sample_threshold(
 
     Top-k comes first; of what it keeps, top-p keeps the fewest greatest logits whose probabilities
     at the temperature sum to top-p; min-p keeps what has at least that share of the greatest
-    probability. NaNs do not count. At temperature 0 it is the greatest logit.
+    probability. The greatest logit is always kept, also at a top-p of 0 or a min-p above 1. NaNs do
+    not count. At temperature 0 it is the greatest logit.
     """
     row = group_id(0)
     base = row * cols
@@ -167,7 +169,7 @@ def sample_threshold(
             key = key_of_mass(logits, base, cols, key, share, top, inverse, BLOCK, SUBGROUP)
     least = from_ordered(key)
     if least_share > 0:
-        least = max(least, top + temperature * log(least_share))
+        least = min(max(least, top + temperature * log(least_share)), top)
     if local_id(0) == 0:
         threshold[row] = select(temperature > 0, least, top)
 
@@ -257,6 +259,8 @@ _SETTINGS = (
     (1.3, 0.0, 0.8, 0.0),
     (1.0, 0.0, 1.0, 0.05),
     (0.9, 20.0, 0.9, 0.02),
+    (1.0, 7.0, 0.0, 0.0),
+    (0.8, 0.0, 1.0, 1.5),
 )
 
 
@@ -279,6 +283,7 @@ def _kept(row: np.ndarray, settings: np.ndarray) -> tuple[float, float]:
         gap = np.abs(sums[ends] - share).min()
     if least_share > 0:
         least = max(least, logits[0] + temperature * np.log(least_share))
+        least = min(least, logits[0])
     return least, gap
 
 
