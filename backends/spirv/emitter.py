@@ -104,7 +104,7 @@ class Emitter:
             words = self.ints(32, lanes)
             hidden = self.hidden(self.ins(S.BITCAST, words, result), lanes)
             return self.ins(S.BITCAST, self.floats(32, lanes), hidden)
-        # No need of integers that wide.
+        # By a selection: the device may lack integers of that width.
         zero = self.int_const(0)
         never = self.ins(S.I_NOT_EQUAL, self.module.bool_, self.nothing, zero)
         never = self.splat(never, self.module.bool_, lanes)
