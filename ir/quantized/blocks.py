@@ -30,9 +30,15 @@ def decode(data: np.ndarray, form: BlockFormat) -> np.ndarray:
 
     LayoutError where the bytes of a row are not whole blocks.
     """
+    fields = split(_blocks(data, form), form)
+    return _decoded(fields, form).reshape(*data.shape[:-1], -1)
+
+
+def _blocks(data: np.ndarray, form: BlockFormat) -> np.ndarray:
+    """uint8[blocks, bytes] of uint8[..., bytes of a row]."""
     data = np.ascontiguousarray(data, np.uint8)
     form.check((data.shape[-1] // form.bytes * form.block,), data.shape[-1])
-    return _decoded(split(data.reshape(-1, form.bytes), form), form).reshape(*data.shape[:-1], -1)
+    return data.reshape(-1, form.bytes)
 
 
 def split(blocks: np.ndarray, form: BlockFormat) -> Fields:
@@ -41,10 +47,15 @@ def split(blocks: np.ndarray, form: BlockFormat) -> Fields:
 
 
 def planes(data: np.ndarray, form: BlockFormat) -> tuple[np.ndarray, np.ndarray]:
-    """The load-time transform to the layout "planes": (the blocks without the field that stands
-    apart, those fields), both uint8 and padded with zeros to whole u32 words."""
+    """The load-time transform of uint8[..., bytes of a row] to the layout "planes": (the blocks
+    without the field that stands apart, those fields), both uint8 and padded with zeros to whole
+    u32 words.
+
+    LookupError for a format without planes, LayoutError where the bytes of a row are not whole
+    blocks.
+    """
     form.places("planes")
-    fields = split(np.ascontiguousarray(data, np.uint8).reshape(-1, form.bytes), form)
+    fields = split(_blocks(data, form), form)
     alone = fields.pop(form.apart)
     return _padded(np.concatenate(list(fields.values()), axis=1)), _padded(alone)
 

@@ -38,6 +38,18 @@ class LayoutError(ValueError):
         self.expected, self.got = expected, got
 
 
+class ActOrderError(ValueError):
+    """Columns that are not in the order of their groups. column: the first of them. expected, got:
+    its group."""
+
+    def __init__(self, name: str, column: int, expected: int, got: int) -> None:
+        super().__init__(
+            f"g_idx of a {name} matrix at column {column}: expected group {expected}, got {got}; "
+            "groups out of order (act-order) are not read: quantize without it (desc_act=False)"
+        )
+        self.column, self.expected, self.got = column, expected, got
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A part of a block: `bytes` bytes at `offset`."""

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from gristmill.ir import quantized
-from gristmill.ir.quantized import BLOCKS, GROUPED, BlockFormat, LayoutError, UnknownFormatError
+from gristmill.ir.quantized import (
+    BLOCKS,
+    GROUPED,
+    ActOrderError,
+    BlockFormat,
+    LayoutError,
+    UnknownFormatError,
+)
 from gristmill.ir.quantized.grouped import AWQ_ORDER
 from quantized_runs import extremes, same_bits
 
@@ -53,6 +60,15 @@ def test_planes_hold_the_same_bytes(form: BlockFormat, rng: np.random.Generator)
 
 
 @by_format
+def test_planes_of_bytes_that_are_no_whole_blocks_are_refused(form: BlockFormat) -> None:
+    if "planes" not in form.layouts:
+        return  # refused by its layout, above
+    for shape in ((3, form.bytes - 1), (2, form.bytes + 1), (form.bytes, 2), (0,)):
+        with pytest.raises(LayoutError, match=f"(a row in|bytes of a) {form.name}"):
+            quantized.planes(np.zeros(shape, np.uint8), form)
+
+
+@by_format
 def test_a_tensor_of_another_size_is_refused_with_both_figures(form: BlockFormat) -> None:
     cols = 4 * form.block
     form.check((2, 3, cols), 24 * form.bytes)
@@ -86,8 +102,8 @@ def checkpoint(
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Tensors as GPTQ or AWQ store them, and the matrix that they stand for."""
     q = rng.integers(0, 16, (cols, rows))
-    z = rng.integers(0, 16, (cols // group, rows))
-    s = rng.standard_normal((cols // group, rows)).astype(np.float16)
+    z = rng.integers(0, 16, (-(-cols // group), rows))
+    s = rng.standard_normal(z.shape).astype(np.float16)
     straight = tuple(range(8))
     if name == "gptq":
         parts = {"qweight": pack(q.T, straight).T, "qzeros": pack(z, straight), "scales": s}
@@ -95,19 +111,66 @@ def checkpoint(
     else:
         parts = {"qweight": pack(q, AWQ_ORDER), "qzeros": pack(z, AWQ_ORDER), "scales": s}
         shift = 0
-    wide = (s.astype(np.float64).repeat(group, 0)) * (q - (z + shift).repeat(group, 0))
-    return parts, wide.T
+    scale, zero = (a.repeat(group, 0)[:cols] for a in (s.astype(np.float64), z + shift))
+    return parts, (scale * (q - zero)).T
 
 
-@pytest.mark.parametrize("group", [32, 128])
+@pytest.mark.parametrize(("cols", "group"), [(256, 32), (256, 128), (160, 128), (160, 0)])
 @pytest.mark.parametrize("name", ["gptq", "awq"])
 def test_checkpoints_of_four_bits_are_read_and_repacked(
-    name: str, group: int, rng: np.random.Generator
+    name: str, cols: int, group: int, rng: np.random.Generator
 ) -> None:
-    parts, want = checkpoint(name, rng, 24, 256, group)
+    """A group of 0 is the format's own; the last group of 160 columns is not full."""
+    parts, want = checkpoint(name, rng, 24, cols, group or 128)
     assert np.array_equal(quantized.decode_parts(parts, name, group), want)
     packed = quantized.repack(parts, name, group)
     assert np.array_equal(quantized.decode_parts(packed, "u4", group), want)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_a_part_that_is_missing_is_named(name: str) -> None:
+    form = GROUPED[name]
+    storage = {"f8e4m3": np.uint8}
+    whole = {
+        p.name: np.zeros(p.shape(16, 256, form.group), storage.get(p.dtype.name, p.dtype.storage))
+        for p in form.parts
+    }
+    quantized.decode_parts(whole, name)
+    for part in whole:
+        rest = {n: a for n, a in whole.items() if n != part}
+        with pytest.raises(LayoutError, match=f"parts of {name}: .*missing: {part}$") as found:
+            quantized.decode_parts(rest, name)
+        assert (found.value.expected, found.value.got) == (len(whole), len(rest))
+        if name in ("gptq", "awq"):
+            with pytest.raises(LayoutError, match=f"missing: {part}$"):
+                quantized.repack(rest, name)
+
+
+@pytest.mark.parametrize(("cols", "group"), [(256, 32), (160, 0)])
+def test_gptq_with_groups_out_of_order_is_refused(
+    cols: int, group: int, rng: np.random.Generator
+) -> None:
+    parts, want = checkpoint("gptq", rng, 24, cols, group or 128)
+    index = np.arange(cols, dtype=np.int32) // (group or 128)
+    straight = parts | {"g_idx": index}
+    assert np.array_equal(quantized.decode_parts(straight, "gptq", group), want)
+    assert quantized.repack(straight, "gptq", group).keys() == {"quants", "groups"}
+    swapped = index.copy()
+    swapped[[3, -1]] = swapped[[-1, 3]]
+    got = index[-1]
+    place = f"at column 3: expected group 0, got {got};"
+    for read in (quantized.decode_parts, quantized.repack):
+        with pytest.raises(ActOrderError, match=place) as found:
+            read(parts | {"g_idx": swapped}, "gptq", group)
+        assert (found.value.column, found.value.expected, found.value.got) == (3, 0, got)
+        with pytest.raises(LayoutError, match=f"g_idx .* expected {cols}, got {cols - 1}"):
+            read(parts | {"g_idx": index[:-1]}, "gptq", group)
+
+
+def test_parts_of_a_format_that_has_none_are_refused_by_name() -> None:
+    for read, name in ((quantized.decode_parts, "q4_0"), (quantized.repack, "u4")):
+        with pytest.raises(UnknownFormatError, match=f"'{name}'; known are gptq, awq"):
+            read({}, name)
 
 
 @pytest.mark.parametrize("name", GROUPED)
