@@ -17,7 +17,8 @@ _MADE = frozenset({"vector", "splat"})
 
 def divisors(kernel: Kernel) -> frozenset[int]:
     """The divisors of a kernel that are made of constants and of what nothing wrote, whichever way
-    control goes, but for constants that are safe in every lane."""
+    control goes, but for constants that are safe in every lane. Of what a loop carries and brings,
+    only what it starts with is asked, not what its turns make of it."""
     found = _Knowable()
     if any(op.name in _DIVISIONS for op in walk(kernel.body)):
         found.region(kernel.body)
@@ -59,7 +60,8 @@ class _Knowable:
             self.safe.add(result.id)
 
     def nested(self, op: Op) -> None:
-        """Results are known where each way brings what is."""
+        """Results of a branch are known where each way brings what is; what a loop carries, and its
+        results, where it starts with what is: what `continue` and `break` bring is not asked."""
         if op.name in LOOPS:
             counted = int(op.name == "for")
             carried = op.operands[2:] if counted else op.operands
