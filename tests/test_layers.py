@@ -210,6 +210,14 @@ def test_an_allowed_import_is_left_alone(module: str, text: str) -> None:
     assert not faults(module, text)
 
 
+def test_the_page_names_what_kernels_may_import() -> None:
+    page = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    (row,) = re.findall(r"^\| `kernels/` \|.*\|(.*)\|$", page, re.MULTILINE)
+    parts, packages, _ = LAYERS["kernels"]
+    named = {name.strip(" `") for name in row.split(",")}
+    assert named == parts - {"kernels"} | packages
+
+
 def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     long = {
         path.relative_to(ROOT).as_posix(): count
