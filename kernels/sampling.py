@@ -122,8 +122,8 @@ def key_of_count(logits, base, cols, k, BLOCK, SUBGROUP):
 
 @device
 def key_of_mass(logits, base, cols, least, share, top, inverse, BLOCK, SUBGROUP):
-    """The greatest key whose elements have that share of the mass of those from key `least` on; that
-    of `top` at most."""
+    """The greatest key whose elements have that share of the mass of those from key `least` on,
+    and at most that of `top`."""
     wanted = share * mass_from(logits, base, cols, least, top, inverse, BLOCK, SUBGROUP)
     key = u32(0)
     for step in range(32):
