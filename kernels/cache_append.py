@@ -1,7 +1,8 @@
 """New keys and values into the pages of a KV cache, in the cache's element type.
 
-The caches are [pages, kv_heads, page, head], as `attention_decode` reads them; a block table says
-in which page the positions n * page ... n * page + page - 1 of a sequence lie.
+The caches are [pages, kv_heads, page, head], the layout of `attention_decode`, of which no shipped
+specialization reads an i8 cache; a block table says in which page the positions n * page ...
+n * page + page - 1 of a sequence lie.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from ..ir.lang import (
     device,
     f16,
     f32,
-    global_id,
+    group_id,
     i32,
     kernel,
+    local_id,
     u32,
 )
 from .common import load, store
@@ -39,6 +41,28 @@ def packed(value, inverse, C):
     if C.bits == 8:
         return convert(scaled, C, saturate=True)
     return convert(scaled, C)
+
+
+@device
+def place_of(i, width, kv_heads, page, row_pages, pages, table, sequences, positions):
+    """Where vector i of k or v goes in its cache, or -1; a row of a head is `width` vectors."""
+    above, chunk = divided(u32(i), u32(width))
+    token, kv_head = divided(above, u32(kv_heads))
+    sequence = sequences[token]
+    position = positions[token]
+    number = position // page
+    listed = sequence >= 0 and sequence < len(table) // row_pages
+    listed = listed and position >= 0 and number < row_pages
+    assert listed, "cache_append: sequence or position outside the block table"
+    place = i32(-1)
+    if listed:
+        at = table[sequence * row_pages + number]
+        exists = at >= 0 and at < pages
+        assert exists, "cache_append: page outside the cache"
+        if exists:
+            line = (at * kv_heads + i32(kv_head)) * page + position % page
+            place = line * width + i32(chunk)
+    return place
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(k), BLOCK * VEC), 1, 1))
@@ -65,30 +89,31 @@ def cache_append(
     """The rows of token t of k and v, [tokens, kv_heads, head], go to positions[t] of sequence
     sequences[t], times k_inverse and v_inverse in f32: 1 over what elements of the caches mean.
 
-    table is [sequences, row_pages]. A sequence, position or page that does not exist is a fault,
-    and the token is left out. No two tokens may have one place. VEC divides head.
+    v is as large as k, and v_cache as k_cache; else it is a fault, and nothing is written. table is
+    [sequences, row_pages]. A sequence, position or page that does not exist is a fault, and the
+    token is left out. No two tokens may have one place.
     """
-    i = i32(global_id(0))
-    if i < len(k) // VEC:
-        above, chunk = divided(u32(i), u32(head // VEC))
-        token, kv_head = divided(above, u32(kv_heads))
-        sequence = sequences[token]
-        position = positions[token]
-        number = position // page
-        listed = sequence >= 0 and sequence < len(table) // row_pages
-        listed = listed and position >= 0 and number < row_pages
-        assert listed, "cache_append: sequence or position outside the block table"
-        at = i32(-1)
-        if listed:
-            at = table[sequence * row_pages + number]
-            exists = at >= 0 and at < len(k_cache) // (kv_heads * page * head)
-            assert exists, "cache_append: page outside the cache"
-            at = at if exists else i32(-1)
-        if at >= 0:
-            line = (at * kv_heads + i32(kv_head)) * page + position % page
-            place = line * (head // VEC) + i32(chunk)
-            store(k_cache, place, packed(load(k, i, VEC), k_inverse, C), VEC)
-            store(v_cache, place, packed(load(v, i, VEC), v_inverse, C), VEC)
+    same = len(v) == len(k) and len(v_cache) == len(k_cache)
+    assert same, "cache_append: k and v, or their caches, differ in size"
+    if same:
+        pages = len(k_cache) // (kv_heads * page * head)
+        whole = VEC > 1 and head % VEC == 0
+        width = head // VEC if whole else head
+        count = len(k) // VEC if whole else len(k)
+        turns = i32(1) if whole else i32(VEC)
+        for n in range(turns):
+            i = i32((group_id(0) * turns + n) * BLOCK + local_id(0))
+            if i < count:
+                place = place_of(
+                    i, width, kv_heads, page, row_pages, pages, table, sequences, positions
+                )
+                if place >= 0:
+                    if whole:
+                        store(k_cache, place, packed(load(k, i, VEC), k_inverse, C), VEC)
+                        store(v_cache, place, packed(load(v, i, VEC), v_inverse, C), VEC)
+                    else:
+                        k_cache[place] = packed(k[i], k_inverse, C)
+                        v_cache[place] = packed(v[i], v_inverse, C)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
@@ -96,6 +121,7 @@ def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     for batch, tokens, kv_heads, head, page, row_pages in (
         (1, 1, 1, 8, 1, 1),
         (3, 21, 2, 64, 8, 3),
+        (2, 9, 3, 20, 4, 2),
         (2, 0, 1, 16, 4, 2),
     ):
         pages = batch * row_pages + 2

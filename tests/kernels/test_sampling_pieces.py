@@ -73,6 +73,14 @@ def test_the_threshold_is_what_top_k_top_p_and_min_p_say() -> None:
     assert threshold([np.nan, 2.0, np.nan, 1.0], 1, 2, 1, 0) == 1
 
 
+@pytest.mark.parametrize("settings", [(0, 0, 0), (3, 0, 0), (0, -0.5, 0), (0, 1, 1.5), (2, 0, 1.5)])
+def test_the_greatest_logit_is_always_kept(settings: tuple[float, ...]) -> None:
+    """At a top-p of nothing and a min-p of more than all: top-k, top-p and min-p."""
+    for logits in ([1.0, 3.0, 2.0, 3.0, -1.0], [-2.0, np.nan, -0.5], [-np.inf, -4.0], [0.0]):
+        assert threshold(logits, 0.7, *settings) == np.nanmax(logits)
+    assert threshold([-np.inf, -np.inf], 0.7, *settings) == -np.inf
+
+
 def drawn(
     logits: list[float], temperature: float, least: float = -np.inf, rows: int = 1
 ) -> np.ndarray:
@@ -130,3 +138,36 @@ def test_a_token_without_a_place_in_the_cache_is_a_fault_and_changes_nothing(
     assert not report.problems
     assert [k.sites[n] for n in report.faults] == [f"cache_append: {message}"]
     assert all((cache == 7).all() for cache in caches)
+
+
+@pytest.mark.parametrize("short", ["v", "k_cache", "v_cache"])
+def test_keys_and_values_of_different_sizes_are_a_fault_and_change_nothing(short: str) -> None:
+    sizes = {"k": (2, 1, 8), "v": (2, 1, 8), "k_cache": (2, 1, 2, 8), "v_cache": (2, 1, 2, 8)}
+    sizes[short] = (1, *sizes[short][1:])
+    arrays = [np.full(shape, 7, np.float16) for shape in sizes.values()]
+    table, tokens = np.array([[1]], np.int32), np.array([0, 0], np.int32)
+    k = cache_append.trace("test", VEC=8)
+    positions = np.array([0, 1], np.int32)
+    report = run(k, [*arrays, table, tokens, positions, 1, 8, 2, 1, 2.0, 2.0], (1, 1, 1))
+    assert not report.problems
+    message = "cache_append: k and v, or their caches, differ in size"
+    assert [k.sites[n] for n in report.faults] == [message]
+    assert all((array == 7).all() for array in arrays)
+
+
+@pytest.mark.parametrize("head", [20, 3])
+def test_rows_that_are_not_whole_vectors_go_to_their_places(head: int) -> None:
+    """Also where elements and vectors do not come out even, in all and within a head."""
+    rows = np.arange(1, 1 + 6 * head, dtype=np.float16).reshape(3, 2, head)
+    caches = [np.zeros((2, 2, 4, head), np.float16) for _ in range(2)]
+    table, sequences = np.array([[1, 0]], np.int32), np.zeros(3, np.int32)
+    positions = np.array([5, 2, 0], np.int32)
+    k = cache_append.trace("test", VEC=8)
+    places = [table, sequences, positions, 2, head, 4, 2]
+    report = run(k, [rows, rows * 2, *caches, *places, 1.0, 1.0], (1, 1, 1))
+    assert not report.problems
+    assert not report.faults
+    wanted = np.zeros_like(caches[0])
+    wanted[0, :, 1], wanted[1, :, 2], wanted[1, :, 0] = rows
+    np.testing.assert_array_equal(caches[0], wanted)
+    np.testing.assert_array_equal(caches[1], wanted * 2)
