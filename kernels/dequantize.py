@@ -65,15 +65,16 @@ def dequantize(
         row = rows[r]
         inside = row >= 0 and row < count
         assert inside, "dequantize: row number outside the matrix"
-        row = min(max(row, 0), count - 1)
-        for scale, offsets, runs in FORMAT(w, row, i - r * units, cols, GROUP, HOW):
-            for col, quant, at in runs:
-                value = leveled(quant, at) * scale
-                for offset in offsets:
-                    value = value + offset
-                if not inside:
-                    value = vec(f32, 4)(0)
-                store_vector(y, (r * cols + col) // 4, convert(value, T))
+        if inside:
+            for scale, offsets, runs in FORMAT(w, row, i - r * units, cols, GROUP, HOW):
+                for col, quant, at in runs:
+                    value = leveled(quant, at) * scale
+                    for offset in offsets:
+                        value = value + offset
+                    store_vector(y, (r * cols + col) // 4, convert(value, T))
+        else:
+            for n in range(8):
+                store_vector(y, i * 8 + n, vec(T, 4)(0))
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

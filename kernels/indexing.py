@@ -138,7 +138,7 @@ def scatter_one(updates, rows, last, y, i, inner, VEC):
     above, column = divided(u32(i), u32(inner))
     outer, pick = divided(above, u32(len(rows)))
     at, inside = wrapped(rows[pick], n)
-    if inside and last[min(max(at, 0), n - 1)] == i32(pick):
+    if inside and last[at] == i32(pick):
         store(y, (i32(outer) * n + at) * inner + i32(column), load(updates, i, VEC), VEC)
 
 

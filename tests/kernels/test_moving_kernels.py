@@ -128,3 +128,9 @@ def test_an_index_outside_the_axis_is_a_fault_and_touches_nothing(bad: int) -> N
     message = "index_add: index outside the axis"
     assert launch(index_add, x[:4].astype(np.int32), rows, sums, 5, 2, T="i32") == [message]
     np.testing.assert_array_equal(sums, [x[2], x[0], [0, 0], [0, 0], x[3]])
+
+
+@pytest.mark.parametrize("vec", [1, 4])
+def test_an_axis_of_nothing_is_neither_read_nor_written(vec: int) -> None:
+    updates, y = np.ones((3, 4), np.uint32), np.zeros((0, 4), np.uint32)
+    launch(scatter_rows, updates, np.zeros(3, np.int32), np.zeros(0, np.int32), y, 4, VEC=vec)

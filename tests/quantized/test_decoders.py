@@ -10,6 +10,7 @@ import pytest
 
 from gristmill import runtime
 from gristmill.ir import quantized
+from gristmill.ir.interp import run
 from gristmill.ir.quantized import BLOCKS
 from gristmill.kernels.quantized_inputs import format_name, matrix, weights
 from need import driver_file
@@ -108,3 +109,16 @@ def test_a_row_outside_the_matrix_is_a_fault_and_zeros(row: int, tmp_path: Path)
             dequantize(blocks, np.array([2, row, 0], np.int32), y, 3, 64)
     assert y[[0, 2]].any(axis=1).all()
     assert not y[1].any()
+
+
+@pytest.mark.parametrize("name", ["q8_0", "q4_k", "iq4_xs", "int8"])
+def test_a_matrix_without_rows_is_not_read(name: str) -> None:
+    kernel = traced("dequantize", name)
+    cols = 512
+    parts = matrix(np.random.default_rng(1), 1, cols, dict(kernel.constexprs))
+    rows, y = np.array([0, -1], np.int32), np.full((2, cols), 7, np.float32)
+    report = run(kernel, [*(part[:0] for part in parts), rows, y, 0, cols], (1, 1, 1))
+    assert not report.problems
+    sites = [kernel.sites[n] for n in report.faults]
+    assert sites == ["dequantize: row number outside the matrix"]
+    assert not y.any()
