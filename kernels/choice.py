@@ -19,6 +19,7 @@ from ..ir.lang import (
     ceil_div,
     clamp,
     convert,
+    device,
     f32,
     global_id,
     kernel,
@@ -28,7 +29,6 @@ from ..ir.lang import (
     store_vector,
     u32,
 )
-from ..ir.lang import device as device_function
 from .common import spread
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, encode, normal
 
@@ -49,15 +49,16 @@ def where(
     if VEC == 1:
         if i < len(y):
             y[i] = select(condition[i], a[i], b[i])
-    elif (i + 1) * VEC <= len(y):
+    elif i < len(y) // VEC:
         chosen = load_vector(condition, i, VEC)
         store_vector(y, i, select(chosen, load_vector(a, i, VEC), load_vector(b, i, VEC)))
     else:
-        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
+        for n in range(min(VEC, len(y) - i * VEC)):
+            k = i * VEC + n
             y[k] = select(condition[k], a[k], b[k])
 
 
-@device_function
+@device
 def compared(a, b, OP):
     """a OP b: "lt", "le" or "eq"."""
     static_assert(OP in ("lt", "le", "eq"), "OP is lt, le or eq")
@@ -84,15 +85,17 @@ def compare(
     if VEC == 1:
         if i < len(y):
             y[i] = compared(a[i], b[i], OP)
-    elif (i + 1) * VEC <= len(y):
+    elif i < len(y) // VEC:
         store_vector(y, i, compared(load_vector(a, i, VEC), load_vector(b, i, VEC), OP))
     else:
-        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
+        for n in range(min(VEC, len(y) - i * VEC)):
+            k = i * VEC + n
             y[k] = compared(a[k], b[k], OP)
 
 
-@device_function
+@device
 def limited(x, low, high):
+    """x between low and high; a NaN as it is."""
     return select(x == x, clamp(x, low, high), x)
 
 
@@ -113,12 +116,13 @@ def limit(
     if VEC == 1:
         if i < len(y):
             y[i] = convert(limited(convert(x[i], C), low, high), T)
-    elif (i + 1) * VEC <= len(y):
+    elif i < len(y) // VEC:
         value = convert(load_vector(x, i, VEC), C)
         least, most = spread(low, C, VEC), spread(high, C, VEC)
         store_vector(y, i, convert(limited(value, least, most), T))
     else:
-        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
+        for n in range(min(VEC, len(y) - i * VEC)):
+            k = i * VEC + n
             y[k] = convert(limited(convert(x[k], C), low, high), T)
 
 

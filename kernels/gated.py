@@ -64,10 +64,11 @@ def gated(
 ):
     """y = OP(gate) * up. FAST: by the target's approximate functions, for narrower T."""
     i = global_id(0)
-    if VEC > 1 and (i + 1) * VEC <= len(y):
+    if VEC > 1 and i < len(y) // VEC:
         store(y, i, unit(load(gate, i, VEC), load(up, i, VEC), OP, T), VEC)
     else:
-        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
+        for n in range(min(VEC, len(y) - i * VEC)):
+            k = i * VEC + n
             y[k] = unit(gate[k], up[k], OP, T)
 
 
