@@ -126,61 +126,73 @@ def binary(
 
 @device
 def op_abs(x):
+    """|x|."""
     return abs(x)
 
 
 @device
 def op_neg(x):
+    """-x."""
     return -x
 
 
 @device
 def op_relu(x):
+    """x where it is positive, else 0."""
     return max(x, 0)
 
 
 @device
 def op_sqrt(x):
+    """The square root."""
     return sqrt(x)
 
 
 @device
 def op_rsqrt(x):
+    """1 / sqrt(x)."""
     return rsqrt(x)
 
 
 @device
 def op_exp(x):
+    """e to the power x."""
     return exp(x)
 
 
 @device
 def op_log(x):
+    """The natural logarithm."""
     return log(x)
 
 
 @device
 def op_sin(x):
+    """The sine of x radians."""
     return sin(x)
 
 
 @device
 def op_tanh(x):
+    """The hyperbolic tangent."""
     return tanh(x)
 
 
 @device
 def op_erf(x):
+    """The error function."""
     return erf(x)
 
 
 @device
 def op_sigmoid(x):
+    """1 / (1 + exp(-x))."""
     return 1 / (1 + exp(-x))
 
 
 @device
 def op_silu(x):
+    """x times its sigmoid."""
     return x / (1 + exp(-x))
 
 
@@ -210,36 +222,43 @@ def op_gelu_fast(x):
 
 @device
 def op_add(a, b):
+    """a + b."""
     return a + b
 
 
 @device
 def op_sub(a, b):
+    """a - b."""
     return a - b
 
 
 @device
 def op_mul(a, b):
+    """a * b."""
     return a * b
 
 
 @device
 def op_div(a, b):
+    """a / b."""
     return a / b
 
 
 @device
 def op_max(a, b):
+    """The greater; a NaN loses."""
     return max(a, b)
 
 
 @device
 def op_min(a, b):
+    """The lesser; a NaN loses."""
     return min(a, b)
 
 
 @device
 def op_pow(a, b):
+    """a to the power b."""
     return a**b
 
 
@@ -281,15 +300,12 @@ _BINARY: dict[str, tuple[Callable[..., Any], tuple[str, ...], int]] = {
     "op_pow": (np.power, ("pow",), 0),
 }
 _POSITIVE = ("op_sqrt", "op_rsqrt", "op_log", "op_pow")
-
-
-def _sizes() -> tuple[int, ...]:
-    return (1, 255, 4096, 10_007)
+_SIZES = (1, 255, 4096, 10_007)
 
 
 def _saxpy_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     t = dtype(constexprs)
-    for n in _sizes():
+    for n in _SIZES:
         yield {"x": normal(rng, n, t), "y": normal(rng, n, t), "a": float(rng.uniform(-2, 2))}
 
 
@@ -302,6 +318,7 @@ def _saxpy_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
 
 
 def op_name(op: object) -> str:
+    """The name of an OP, which may be a function or what names one, as "module:function"."""
     return op.rpartition(":")[2] if isinstance(op, str) else getattr(op, "name", str(op))
 
 
@@ -315,18 +332,17 @@ def _values(rng: np.random.Generator, n: int, op: str, constexprs: Constexprs) -
 
 def _unary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     t, op = dtype(constexprs), op_name(constexprs["OP"])
-    for n in _sizes():
+    for n in _SIZES:
         yield {"x": _values(rng, n, op, constexprs), "y": empty(n, t)}
     if t.name == "f32":
-        special = np.array(
-            [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.0, -87.0, 3e38], np.float32
-        )
-        yield {"x": special, "y": empty(special.size, t)}
+        special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.0, -87.0, 3e38]
+        yield {"x": np.float32(special), "y": empty(len(special), t)}
 
 
 def tolerance(
     value: np.ndarray, ops: tuple[str, ...], roundings: int, constexprs: Constexprs
 ) -> np.ndarray | float:
+    """How far OP(...) of this value may be from it: `ops` and so many roundings, then one to T."""
     t = dtype(constexprs)
     if not t.is_float:
         return 0.0
@@ -335,11 +351,8 @@ def tolerance(
     bounds = [(row.ulp64 if t.name == "f64" else None) or row.ulp for row in rows]
     ulps = sum(b for b in bounds if b is not None) + 0.5 * roundings
     with np.errstate(all="ignore"):
-        return (
-            np.abs(value) * (2 * ulps * u(inner) + u(t) * (1 + 1e-6))
-            + least(t)
-            + 2.0**-126 * (inner.name == "f32" and ulps > 0)
-        )
+        error = np.abs(value) * (2 * ulps * u(inner) + u(t) * (1 + 1e-6)) + least(t)
+    return error + 2.0**-126 * (inner.name == "f32" and ulps > 0)
 
 
 def extra(op: str, x: np.ndarray, value: np.ndarray, fast: bool) -> np.ndarray:
@@ -364,7 +377,7 @@ def _unary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
 
 def _binary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     t, op = dtype(constexprs), op_name(constexprs["OP"])
-    for n in _sizes():
+    for n in _SIZES:
         second = normal(rng, n, t, 4.0)
         yield {"a": _values(rng, n, op, constexprs), "b": second, "y": empty(n, t)}
 

@@ -1,9 +1,9 @@
 """Random numbers by counter: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as
 1, 2, 3", SC 2011), and arrays filled with them.
 
-A number depends on the key, the stream and its place alone, so that results are the same on every
-device and in every order. Key and stream lie in a buffer of four u32, as a recording may replay
-with others.
+A number depends on the key, the stream and its place alone, in whatever order numbers are made. The
+words are the same on every device; floats made of them may differ within the op table's bounds. Key
+and stream lie in a buffer of four u32, as a recording may replay with others.
 """
 
 from __future__ import annotations
