@@ -210,7 +210,7 @@ def write_split(acc, tops, sums, y, partial, stats, line, splits, split, lane, v
 
 @kernel(
     workgroup=lambda: (BLOCK, 1, 1),
-    grid=lambda: (splits, heads // HEADS, len(lengths)),
+    grid=lambda: (max(splits, 1), heads // HEADS, len(lengths)),
     fast=lambda: ("approximate", "contract") if FAST else (),
 )
 def attention_decode(
@@ -257,7 +257,7 @@ def attention_decode(
     (the maximum, in units of ln 2, and the sum) are, for `attention_merge`. table is [batch, pages
     of a sequence]. k_scale and v_scale: what elements of the two caches stand for. Faults are a
     page number outside the cache, more keys than there are pages for, keys of no split, splits of
-    2**31 keys and more, and heads that do not divide so.
+    2**31 keys and more, and heads that do not share those of the cache evenly.
     """
     PADDED = padded(HEADS)
     COUNT = UNROLL * PADDED
@@ -279,13 +279,18 @@ def attention_decode(
     split = group_id(0)
     batch = group_id(2)
     first = group_id(1) * HEADS  # head
-    kv_head = first // (heads // kv_heads)
+    group = heads // max(kv_heads, 1)  # heads that share one of the cache
+    shared = kv_heads > 0 and heads % kv_heads == 0 and group % HEADS == 0
+    assert shared, "attention_decode: heads that do not share those of the cache evenly"
+    kv_head = min(first // max(group, 1), max(kv_heads - 1, 0))
     line = batch * heads + first  # of q and y
-    assert heads // kv_heads % HEADS == 0, "attention_decode: heads of two heads of the cache"
     row_pages = len(table) // max(len(lengths), 1)
     length = i32(lengths[batch])
-    assert length <= row_pages * PAGE, "attention_decode: more keys than the table has pages for"
-    length = min(length, row_pages * PAGE)
+    pages = len(k_cache) // (max(kv_heads, 1) * (PAGE * HEAD_DIM))
+    room = row_pages * PAGE if pages > 0 else i32(0)
+    assert length <= room, "attention_decode: more keys than there are pages for"
+    length = min(length, room)
+    assert splits > 0, "attention_decode: no split"
     fits = splits <= (2**31 // PAGE - 1) // max(chunk, 1)
     assert fits, "attention_decode: splits of more keys than have numbers"
     assert ceil_div(length, PAGE) <= splits * chunk or not fits, (
@@ -294,7 +299,6 @@ def attention_decode(
     oldest = max(length - window, 0) if window > 0 else i32(0)
     begin = max(split * chunk * PAGE, oldest // UNROLL * UNROLL)
     end = min((split + 1) * chunk * PAGE, length)
-    pages = len(k_cache) // (kv_heads * (PAGE * HEAD_DIM))
 
     query = registers(vec(f32, VEC), HEADS * CHUNKS, 0)
     acc = registers(vec(f32, VEC), HEADS * CHUNKS, 0)

@@ -63,7 +63,7 @@ def load_queries(tile, q, first, count, head, heads, HEAD_DIM, ROWS, THREADS, RU
 def load_keys(tile, stage, cache, table, begin, end, row_pages, batch, kv_head, kv_heads,
               HEAD_DIM, PAGE, BK, THREADS, RUN):  # fmt: skip
     """tile[stage] = the BK keys (or values) from `begin` on; zeros from `end` on."""
-    pages = len(cache) // (kv_heads * (PAGE * HEAD_DIM))
+    pages = len(cache) // (max(kv_heads, 1) * (PAGE * HEAD_DIM))
     for at in range(local_id(0) * RUN, BK * HEAD_DIM, THREADS * RUN):
         row = at // HEAD_DIM
         key = begin + row
@@ -174,11 +174,14 @@ def attention_prefill(
     tile = num_groups(0) - 1 - group_id(0)
     head = group_id(1)
     batch = group_id(2)
-    kv_head = head // (heads // kv_heads)
+    shared = kv_heads > 0 and heads % kv_heads == 0
+    assert shared, "attention_prefill: heads that do not share those of the cache evenly"
+    kv_head = min(head // max(heads // max(kv_heads, 1), 1), max(kv_heads - 1, 0))
     row_pages = len(table) // max(len(lengths), 1)
     length = i32(lengths[batch])
-    assert length <= row_pages * PAGE, "attention_prefill: more keys than the table has pages for"
-    length = min(length, row_pages * PAGE)
+    room = row_pages * PAGE if len(k_cache) > 0 else i32(0)
+    assert length <= room, "attention_prefill: more keys than there are pages for"
+    length = min(length, room)
     first = i32(starts[batch]) + tile * ROWS
     count = min(i32(starts[batch + 1]) - first, ROWS)
     position = length - (i32(starts[batch + 1]) - first)  # of the first query among the keys

@@ -219,11 +219,20 @@ def strided(source: np.ndarray, target: np.ndarray, x: np.ndarray, y: np.ndarray
     return dict(zip(names, values, strict=True)) | starts
 
 
+def _byte_bounds(array: np.ndarray) -> tuple[int, int]:
+    """The first byte of an array's elements and the one behind the last; numpy 1 and 2 have a
+    function for it under different names."""
+    low = high = array.__array_interface__["data"][0]
+    for n, stride in zip(array.shape, array.strides, strict=True):
+        low, high = low + min(stride * (n - 1), 0), high + max(stride * (n - 1), 0)
+    return low, high + array.itemsize
+
+
 def _start(view: np.ndarray, base: np.ndarray, name: str) -> int:
     """Elements from the begin of a C-contiguous array to the first one of a view of it."""
     first = view.__array_interface__["data"][0]
-    low, high = np.lib.array_utils.byte_bounds(view)
-    begin, end = np.lib.array_utils.byte_bounds(base)
+    low, high = _byte_bounds(view)
+    begin, end = _byte_bounds(base)
     if not base.flags.c_contiguous or low < begin or high > end or view.dtype != base.dtype:
         raise ValueError(f"the view of {name} is not one of the elements of a contiguous array")
     return (first - begin) // view.itemsize

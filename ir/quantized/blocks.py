@@ -28,7 +28,7 @@ E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 def decode(data: np.ndarray, form: BlockFormat) -> np.ndarray:
     """Blocks as a file has them, uint8[..., bytes of a row], as float32[..., elements].
 
-    LayoutError where the bytes of a row are not whole blocks.
+    LayoutError where the bytes of a row are not whole blocks, TypeError for other elements.
     """
     fields = split(_blocks(data, form), form)
     return _decoded(fields, form).reshape(*data.shape[:-1], -1)
@@ -36,7 +36,9 @@ def decode(data: np.ndarray, form: BlockFormat) -> np.ndarray:
 
 def _blocks(data: np.ndarray, form: BlockFormat) -> np.ndarray:
     """uint8[blocks, bytes] of uint8[..., bytes of a row]."""
-    data = np.ascontiguousarray(data, np.uint8)
+    if data.dtype != np.uint8:
+        raise TypeError(f"blocks of {form.name} as {data.dtype}; expected uint8: view the bytes")
+    data = np.ascontiguousarray(data)
     form.check((data.shape[-1] // form.bytes * form.block,), data.shape[-1])
     return data.reshape(-1, form.bytes)
 

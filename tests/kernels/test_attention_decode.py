@@ -21,6 +21,7 @@ class Sequences:
     def __init__(self, lengths: list[int]) -> None:
         rng = np.random.default_rng(11)
         self.lengths, self.most = lengths, -(-max(lengths) // PAGE)
+        self.kv_heads = KV_HEADS
         pages = self.most * len(lengths) + 3
         shape = (pages, KV_HEADS, PAGE, DIM)
         self.q = rng.standard_normal((len(lengths), HEADS, DIM)).astype(np.float32)
@@ -40,21 +41,22 @@ class Sequences:
         """What the kernels make of it, in the interpreter."""
         rows = (len(self.lengths), HEADS)
         y = np.full((*rows, DIM), 7.0, np.float32)
-        partial, stats = np.zeros((*rows, splits, DIM), "f4"), np.zeros((*rows, splits, 2), "f4")
-        chunk = -(-self.most // splits) if chunk is None else chunk
+        parts = max(splits, 1)
+        partial, stats = np.zeros((*rows, parts, DIM), "f4"), np.zeros((*rows, parts, 2), "f4")
+        chunk = -(-self.most // parts) if chunk is None else chunk
         buffers = [self.q, self.k, self.v, self.table, np.array(self.lengths, np.int32)]
         buffers += [np.zeros(0, np.float32), y, partial, stats]
-        numbers = [HEADS, KV_HEADS, splits, chunk, window, DIM**-0.5, 0.0, 1.0, 1.0]
+        numbers = [HEADS, self.kv_heads, splits, chunk, window, DIM**-0.5, 0.0, 1.0, 1.0]
         args: list[Any] = [a.reshape(-1) for a in buffers] + numbers
         kernel = attention_decode.trace("x", HEADS=together, **SMALL)
-        report = interp.run(kernel, args, (splits, HEADS // together, len(self.lengths)))
+        report = interp.run(kernel, args, (max(splits, 1), HEADS // together, len(self.lengths)))
         self.problems = report.problems
         self.faults = [kernel.sites[site] for site in report.faults]
         if splits > 1:
             merge = attention_merge.trace("x", T="f32", HEAD_DIM=DIM)
             grid = (-(-y.size // 4 // 64), 1, 1)
-            parts = [partial.reshape(-1), stats.reshape(-1), y.reshape(-1), splits]
-            assert not interp.run(merge, parts, grid).problems
+            given = [partial.reshape(-1), stats.reshape(-1), y.reshape(-1), splits]
+            assert not interp.run(merge, given, grid).problems
         return y
 
     def reference(self, window: int = 0) -> np.ndarray:
@@ -98,7 +100,7 @@ def test_more_keys_than_the_table_has_pages_for_are_a_fault_and_not_read() -> No
     sequences.k[:] = sequences.v[:] = 1.0
     sequences.table = sequences.table[:, :-1]
     y = sequences.attend(1)
-    assert sequences.faults == ["attention_decode: more keys than the table has pages for"]
+    assert sequences.faults == ["attention_decode: more keys than there are pages for"]
     assert np.isfinite(y).all()
 
 
@@ -126,7 +128,27 @@ def test_a_split_may_have_more_pages_than_there_are(splits: int) -> None:
     np.testing.assert_allclose(y, sequences.reference(), rtol=0, atol=3e-6)
 
 
-def test_heads_of_two_heads_of_the_cache_are_a_fault() -> None:
-    sequences = Sequences([20])  # three heads for each of the cache
-    sequences.attend(1, together=2)
-    assert sequences.faults == ["attention_decode: heads of two heads of the cache"]
+@pytest.mark.parametrize("splits", [0, -1])
+def test_no_split_is_a_fault(splits: int) -> None:
+    sequences = Sequences([20])
+    sequences.attend(splits)
+    assert "attention_decode: no split" in sequences.faults
+
+
+def test_an_empty_cache_is_a_fault_and_not_read() -> None:
+    sequences = Sequences([20])
+    sequences.k = sequences.v = np.zeros(0, np.float32)
+    y = sequences.attend(1)
+    assert sequences.faults == ["attention_decode: more keys than there are pages for"]
+    assert not sequences.problems
+    np.testing.assert_array_equal(y, np.zeros_like(y))
+
+
+@pytest.mark.parametrize(("together", "kv_heads"), [(2, 2), (1, 4), (1, 0), (1, 7)])
+def test_heads_that_do_not_share_evenly_are_a_fault(together: int, kv_heads: int) -> None:
+    sequences = Sequences([20])  # six heads
+    sequences.kv_heads = kv_heads
+    sequences.attend(1, together=together)
+    message = "attention_decode: heads that do not share those of the cache evenly"
+    assert message in sequences.faults
+    assert not sequences.problems

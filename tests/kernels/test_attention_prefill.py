@@ -93,5 +93,5 @@ def test_more_keys_than_the_table_has_pages_for_are_a_fault_and_not_read() -> No
     prompts.k[:] = prompts.v[:] = 1.0
     prompts.table = prompts.table[:, :-1]
     y = prompts.attend(0, 1)
-    assert prompts.faults == ["attention_prefill: more keys than the table has pages for"]
+    assert prompts.faults == ["attention_prefill: more keys than there are pages for"]
     assert np.isfinite(y).all()

@@ -199,3 +199,12 @@ def test_float8_scales_belong_to_rows_or_to_tiles() -> None:
     assert quantized.decode_parts(rows, "fp8_channel")[:, 7].tolist() == [0.5, 3]
     rows["weight"] = np.array([[1] * 32, [-128] * 32], np.int8)
     assert quantized.decode_parts(rows, "int8")[:, 7].tolist() == [0.5, -384]
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.int8, np.float32])
+def test_blocks_of_other_elements_are_refused(kind: type) -> None:
+    """Not taken by their values."""
+    form = quantized.FORMATS["q8_0"]
+    for function in (quantized.decode, quantized.planes):
+        with pytest.raises(TypeError, match="expected uint8"):
+            function(np.zeros(form.bytes, kind), form)
