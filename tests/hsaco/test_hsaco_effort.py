@@ -14,6 +14,7 @@ from kernel_text import kernel
 
 # Ops of the longest kernels after their passes: LLVM takes about 50 ms for a thousand.
 LONGEST = 620
+LONG = {"random_fill": 950, "sample_token": 750}  # functions in a row, which cost LLVM little
 PRODUCTS = {
     "gfx906": 600,
     "gfx90a": 600,
@@ -59,6 +60,6 @@ def test_every_pass_is_one_that_both_ways_to_llvm_know() -> None:
 @pytest.mark.parametrize("arch", PRODUCTS)
 def test_shipped_kernels_give_llvm_few_ops(arch: str) -> None:
     for path, k in shipped(f"hsaco-{arch}"):
-        most = PRODUCTS[arch] if k.name == "matmul_fragments" else LONGEST
+        most = PRODUCTS[arch] if k.name == "matmul_fragments" else LONG.get(k.name, LONGEST)
         lowered = prepare(k, Options(), find_arch(k, arch))
         assert sum(1 for _ in walk(lowered.body)) <= most, path
