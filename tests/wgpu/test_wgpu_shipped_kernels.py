@@ -13,14 +13,17 @@ from typing import Any
 
 import pytest
 
+from gristmill import runtime
 from gristmill.kernels import families
 from nv_kernels import FOR_NVIDIA
 from wgpu_processes import TESTS, Runner, environment
 
 CHECK = "import sys; from gristmill.cli.main import main; sys.exit(main())"
+PROCESSES = 6  # one after the other
 # What the drivers lack, for all who want it: kernel, or kernel and specialization -> the reason.
 REFUSED = {
     "matmul_fragments": "lacks subgroups of 32",
+    "attention_decode": "subgroups of 8 (the device has 4)",
     "cast f32_f64": "lacks feature f64",
     "cast f64_f32": "lacks feature f64",
     "saxpy f64": "lacks feature f64",
@@ -50,9 +53,18 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def check(bundle: Path, driver: str) -> list[dict[str, Any]]:
-    """The results of `gristmill check wgpu --json` on a driver."""
+    """The results of `gristmill check wgpu --json` on a driver, a few kernels to a process:
+    SwiftShader keeps what it compiled, which is gigabytes for all of them."""
+    names = sorted(runtime.open_bundle(bundle).kernels())
+    parts = [names[n::PROCESSES] for n in range(PROCESSES)]
+    return [result for part in parts for result in checked(bundle, driver, part)]
+
+
+def checked(bundle: Path, driver: str, kernels: list[str]) -> list[dict[str, Any]]:
+    """The results of some kernels."""
+    command = [sys.executable, "-c", CHECK, "check", "wgpu", "--json", "--bundle", str(bundle)]
     done = subprocess.run(
-        [sys.executable, "-c", CHECK, "check", "wgpu", "--json", "--bundle", str(bundle)],
+        [*command, *(f"--kernel={name}" for name in kernels)],
         env=environment(driver),
         capture_output=True,
         text=True,
@@ -77,7 +89,7 @@ def test_every_specialization_agrees_with_its_reference(
         (reason,) = {REFUSED[name] for name in names if name in REFUSED}
         assert reason in result["reason"], result
     ok = sum(result["status"] == "ok" for result in found)
-    assert ok >= len(found) - {"lavapipe": 5, "swiftshader": 8}[driver]
+    assert ok >= len(found) - {"lavapipe": 5, "swiftshader": 14}[driver]
 
 
 @pytest.mark.parametrize("checks", ["off", "on"])
