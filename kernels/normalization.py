@@ -104,13 +104,9 @@ def rmsnorm_rows(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, ROWS):
 
 
 @device
-def rmsnorm_kept(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
-    """A row by one workgroup that reads it once: up to KEEP vectors stay with each invocation."""
-    n = cols // VEC
-    base = group_id(0) * n
+def scale_kept(row, weights, y, base, n, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """The row at `base` of y, of n vectors, from one that is kept as `load_row` gives it."""
     lid = local_id(0)
-    row = load_row(x, base, n, T, BLOCK, VEC, KEEP)
-    weights = load_row(weight, 0, n, T, BLOCK, VEC, KEEP)
     squares = zeros(f32, VEC)
     for k in static_range(KEEP):
         if lid + k * BLOCK < n:
@@ -122,6 +118,16 @@ def rmsnorm_kept(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
         if c < n:
             v = convert(row[k], f32) * scale * convert(weights[k], f32)
             store(y, base + c, convert(v, T), VEC)
+
+
+@device
+def rmsnorm_kept(x, weight, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """A row by one workgroup that reads it once: up to KEEP vectors stay with each invocation."""
+    n = cols // VEC
+    base = group_id(0) * n
+    row = load_row(x, base, n, T, BLOCK, VEC, KEEP)
+    weights = load_row(weight, 0, n, T, BLOCK, VEC, KEEP)
+    scale_kept(row, weights, y, base, n, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
 
 
 @kernel(

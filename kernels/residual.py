@@ -29,7 +29,7 @@ from ..ir.lang import (
 from .common import across, add, block_reduce, load, load_row, store, zeros
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, encode, normal
 from .normalization import FAMILIES as NORMS
-from .normalization import normal_row, rms_scale, row_spread, scaled_row
+from .normalization import normal_row, rms_scale, row_spread, scale_kept, scaled_row
 
 
 @device
@@ -69,21 +69,10 @@ def join_kept(x, residual, base, n, T, BLOCK, VEC, KEEP):
 @device
 def rms_kept(x, residual, weight, y, n, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
     """A row of n vectors by one workgroup that reads it once."""
-    lid = local_id(0)
     base = group_id(0) * n
     weights = load_row(weight, 0, n, T, BLOCK, VEC, KEEP)
     row = join_kept(x, residual, base, n, T, BLOCK, VEC, KEEP)
-    squares = zeros(f32, VEC)
-    for k in static_range(KEEP):
-        if lid + k * BLOCK < n:
-            v = convert(row[k], f32)
-            squares = squares + v * v
-    scale = rms_scale(across(squares, add, VEC), cols, eps, BLOCK, SUBGROUP)
-    for k in static_range(KEEP):
-        c = lid + k * BLOCK
-        if c < n:
-            v = convert(row[k], f32) * scale * convert(weights[k], f32)
-            store(y, base + c, convert(v, T), VEC)
+    scale_kept(row, weights, y, base, n, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
 
 
 @device
