@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
+
+import timing
 
 from gristmill import runtime
 
@@ -32,28 +33,16 @@ KERNELS = (
 )
 
 
-def seconds(torch: Any, run: Callable[[], Any], times: int) -> float:
-    """The best time of one of `times`, of several tries; `run` queues them all."""
-    best = float("inf")
-    for _ in range(5):
-        begin, finish = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        run()
-        finish.record()
-        torch.cuda.synchronize()
-        best = min(best, begin.elapsed_time(finish) * 1e-3 / times)
-    return best
-
-
 def copy_rate(torch: Any) -> float:
     """Bytes a second, read and written, of a copy of 1 GiB on the device."""
     source = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
-    end = time.perf_counter() + WARM
-    while time.perf_counter() < end:
-        target.copy_(source)
-        torch.cuda.synchronize()
-    return 2 * source.numel() / seconds(torch, lambda: [target.copy_(source) for _ in range(5)], 5)
+
+    def copies() -> None:
+        for _ in range(5):
+            target.copy_(source)
+
+    return 2 * source.numel() / timing.on_device(torch, copies, 5, WARM)
 
 
 class Decoding:
@@ -142,7 +131,7 @@ def main() -> int:
                         continue
                     queue = step.run(device, decode, merge, splits)
                     queue()
-                    times[splits] = seconds(torch, queue, REPEAT)
+                    times[splits] = timing.on_device(torch, queue, REPEAT)
                 splits = min(times, key=lambda n: times[n])
                 off = f"{step.off():.1e}" if step.k.numel() < 2**26 else ""
                 share = step.bytes / times[splits] / rate

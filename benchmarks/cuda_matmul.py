@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
+
+import timing
 
 from gristmill import runtime
 
@@ -28,23 +28,6 @@ KERNELS = (
     ("nv_matmul", "f8e4m3", "float8_e4m3fn"),
     ("nv_matmul", "f8e4m3_pairs", "float8_e4m3fn"),
 )
-
-
-def seconds(torch: Any, run: Callable[[], Any], times: int) -> float:
-    """The best time of one of `times` products, of several tries; `run` queues them all."""
-    end = time.perf_counter() + WARM
-    while time.perf_counter() < end:
-        run()
-        torch.cuda.synchronize()
-    best = float("inf")
-    for _ in range(5):
-        begin, finish = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        run()
-        finish.record()
-        torch.cuda.synchronize()
-        best = min(best, begin.elapsed_time(finish) * 1e-3 / times)
-    return best
 
 
 class Products:
@@ -101,8 +84,8 @@ def compare(torch: Any, device: Any, kernel: runtime.LoadedKernel, products: Pro
         torch.cuda.synchronize()
         off = products.off()
         flops = 2 * products.n**3 * 1e-12
-        mine = flops / seconds(torch, ours, products.repeat)
-        other = flops / seconds(torch, products.multiply, products.repeat)
+        mine = flops / timing.on_device(torch, ours, products.repeat, WARM)
+        other = flops / timing.on_device(torch, products.multiply, products.repeat, WARM)
     made = kernel.manifest
     print(
         f"{made.kernel:18} {made.specialization:9} {products.n:6} {mine:7.1f} TFLOP/s"
