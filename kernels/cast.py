@@ -32,11 +32,11 @@ def cast(
     if VEC == 1:
         if i < len(y):
             y[i] = convert(x[i], U)
-    elif (i + 1) * VEC <= len(y):
+    elif i < len(y) // VEC:
         store_vector(y, i, convert(load_vector(x, i, VEC), U))
     else:
-        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
-            y[k] = convert(x[k], U)
+        for n in range(min(VEC, len(y) - i * VEC)):
+            y[i * VEC + n] = convert(x[i * VEC + n], U)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

@@ -60,11 +60,11 @@ def saxpy(x: Read[T], y: ReadWrite[T], a: T, *, T: DType = f32, BLOCK: int = 256
     if VEC == 1:
         if i < len(y):
             y[i] = a * x[i] + y[i]
-    elif (i + 1) * VEC <= len(y):
+    elif i < len(y) // VEC:
         store_vector(y, i, a * load_vector(x, i, VEC) + load_vector(y, i, VEC))
     else:
-        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
-            y[k] = a * x[k] + y[k]
+        for n in range(min(VEC, len(y) - i * VEC)):
+            y[i * VEC + n] = a * x[i * VEC + n] + y[i * VEC + n]
 
 
 @kernel(
@@ -91,11 +91,11 @@ def unary(
     if VEC == 1:
         if i < len(y):
             y[i] = convert(OP(convert(x[i], C)), T)
-    elif (i + 1) * VEC <= len(y):
+    elif i < len(y) // VEC:
         store_vector(y, i, convert(OP(convert(load_vector(x, i, VEC), C)), T))
     else:
-        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
-            y[k] = convert(OP(convert(x[k], C)), T)
+        for n in range(min(VEC, len(y) - i * VEC)):
+            y[i * VEC + n] = convert(OP(convert(x[i * VEC + n], C)), T)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * VEC), 1, 1))
@@ -115,13 +115,13 @@ def binary(
     if VEC == 1:
         if i < len(y):
             y[i] = convert(OP(convert(a[i], C), convert(b[i], C)), T)
-    elif (i + 1) * VEC <= len(y):
+    elif i < len(y) // VEC:
         first = convert(load_vector(a, i, VEC), C)
         second = convert(load_vector(b, i, VEC), C)
         store_vector(y, i, convert(OP(first, second), T))
     else:
-        for k in range(i * VEC, min(i * VEC + VEC, len(y))):
-            y[k] = convert(OP(convert(a[k], C), convert(b[k], C)), T)
+        for n in range(min(VEC, len(y) - i * VEC)):
+            y[i * VEC + n] = convert(OP(convert(a[i * VEC + n], C), convert(b[i * VEC + n], C)), T)
 
 
 @device

@@ -102,8 +102,8 @@ def gated_packed(
         if i < len(y) // VEC:
             packed_unit(x, y, i, cols // VEC, OP, T, VEC)
     else:
-        for k in range(i * VEC, min(i * VEC + VEC, i32(len(y)))):
-            packed_unit(x, y, k, cols, OP, T, 1)
+        for n in range(min(VEC, i32(len(y)) - i * VEC)):
+            packed_unit(x, y, i * VEC + n, cols, OP, T, 1)
 
 
 def _gelu_tanh(x: np.ndarray) -> np.ndarray:

@@ -15,7 +15,10 @@ from gristmill.ir.core import Kernel
 from gristmill.ir.interp import InterpOptions, run
 from gristmill.ir.lang import KernelFunction
 from gristmill.ir.text import parse_kernel, print_kernel
+from gristmill.kernels.cast import cast
 from gristmill.kernels.choice import compare, limit, where
+from gristmill.kernels.elementwise import binary, op_add, unary
+from gristmill.kernels.elementwise import op_relu as relu
 from gristmill.kernels.gated import gated, op_relu
 
 COUNT = 2**31 - 1
@@ -48,6 +51,9 @@ CASES: dict[str, tuple[KernelFunction, Callable[[], list[Any]], dict[str, Any], 
     "where": (where, lambda: [filled(1, np.bool_), filled(7), filled(9)], {"T": "u8"}, 7),
     "compare": (compare, lambda: [filled(7), filled(9)], {"T": "u8"}, 1),
     "limit": (limit, lambda: [filled(200)], {"T": "u8"}, 30),
+    "unary": (unary, lambda: [filled(7)], {"OP": relu, "T": "u8", "C": "u8"}, 7),
+    "binary": (binary, lambda: [filled(7), filled(2)], {"OP": op_add, "T": "u8", "C": "u8"}, 9),
+    "cast": (cast, lambda: [filled(200)], {"T": "u8", "U": "u8"}, 200),
     # 1 and 2: 0x38 and 0x40
     "gated": (gated, lambda: [filled(0x38), filled(0x40)], {"OP": op_relu, "T": "f8e4m3"}, 0x40),
 }
