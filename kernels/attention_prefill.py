@@ -147,7 +147,6 @@ def attention_prefill(
     PAGE: int = 16,
     ROWS: int = 64,
     BK: int = 32,
-    STAGES: int = 2,
     SUBGROUP: int = 32,
     FAST: bool = False,
 ):
@@ -166,10 +165,9 @@ def attention_prefill(
     WAVES = ROWS // 16
     THREADS = WAVES * SUBGROUP
     static_assert(BK % 16 == 0 and HEAD_DIM % 16 == 0, "BK and HEAD_DIM are multiples of 16")
-    static_assert(STAGES == 2, "STAGES is 2")
     tile_q = workgroup_array(T, (ROWS, HEAD_DIM + RUN))
-    tile_k = workgroup_array(T, (STAGES, BK, HEAD_DIM + RUN))
-    tile_v = workgroup_array(T, (STAGES, BK, HEAD_DIM + RUN))
+    tile_k = workgroup_array(T, (2, BK, HEAD_DIM + RUN))
+    tile_v = workgroup_array(T, (2, BK, HEAD_DIM + RUN))
     # The last queries see most keys: they come first.
     tile = num_groups(0) - 1 - group_id(0)
     head = group_id(1)
