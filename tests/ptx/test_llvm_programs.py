@@ -11,13 +11,16 @@ import pytest
 from gristmill.backends.compile import CompileError, CompilerCrashError, Options, compile_kernel
 from gristmill.backends.llvm import external
 from gristmill.backends.llvm.machine import LlvmError
+from gristmill.ir.core import Kernel
 from gristmill.ir.text import print_kernel
 from gristmill.kernels.elementwise import saxpy
 from ptx_tools import ptx, shipped
 
-# Bytes that are loaded and compared: llvmlite's release of LLVM (22.1.0) extends them in another
-# way than later ones (22.1.8).
-OF_BYTES = ("where/",)
+
+def compares_bytes(kernel: Kernel) -> bool:
+    """Whether a kernel loads bools. llvmlite's release of LLVM (22.1.0) extends such bytes in
+    another way than later ones (22.1.8), and so makes other PTX."""
+    return any(p.is_memory and p.dtype.is_bool and p.access.value != "write" for p in kernel.params)
 
 
 @pytest.mark.parametrize("name", ["sm_80", pytest.param("sm_90a", marks=pytest.mark.slow)])
@@ -26,14 +29,14 @@ def test_every_shipped_kernel_is_the_same_ptx(name: str, require: Callable[..., 
     for path, kernel in shipped(f"ptx-{name}"):
         text = print_kernel(kernel)
         made, _ = compile_kernel(text, f"ptx-{name}", Options(llvm="llc"))
-        assert made.decode() == ptx(kernel, name) or path.startswith(OF_BYTES), path
+        assert made.decode() == ptx(kernel, name) or compares_bytes(kernel), path
 
 
 def test_clang_gives_the_same_ptx(require: Callable[..., None]) -> None:
     require("clang")
-    for path, kernel in [*shipped("ptx-sm_80")][::24]:
+    for path, kernel in [*shipped("ptx-sm_80")][::12]:
         made, _ = compile_kernel(print_kernel(kernel), "ptx-sm_80", Options(llvm="clang"))
-        assert made.decode() == ptx(kernel, "sm_80"), path
+        assert made.decode() == ptx(kernel, "sm_80") or compares_bytes(kernel), path
 
 
 @pytest.mark.parametrize("route", ["llc", "clang"])

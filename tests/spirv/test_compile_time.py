@@ -22,8 +22,14 @@ TARGET = "spirv-vulkan1.1"
 # Their authors unroll these over a tile of fragments, each of which is many ops where the device
 # has no matrices: they take time by their size.
 OF_FRAGMENTS = ("matmul_fragments",)
-# Rows of a cache in registers, written out: the fewer lanes hold one, the more ops.
-OF_ROWS = ("attention_decode",)
+# Ops as traced and as lowered, at most; of some kernels more: rows of a cache in registers, written
+# out (the fewer lanes hold one, the more ops), and functions in a row that expand.
+MOST = (600, 750)
+MORE = {
+    "attention_decode": (1200, 1300),
+    "random_fill/normal": (200, 950),
+    "sample_token": (550, 800),
+}
 # Calls of a kernel: so many at most, and so many for each op as traced and as lowered.
 FIXED, EACH = 1500, 60
 
@@ -77,11 +83,13 @@ def test_kernels_compile_in_few_calls(rows: list[Row]) -> None:
 
 
 def test_no_kernel_grows_beyond_what_compiles_in_that_time(rows: list[Row]) -> None:
-    """Time follows the number of ops: 600 at most as traced; normal deviates expand to 930."""
-    small = [row for row in rows if not row.path.startswith((*OF_FRAGMENTS, *OF_ROWS))]
-    assert [row for row in small if row.traced > 600 or row.lowered > 950] == []
-    long = [row for row in rows if row.path.startswith(OF_ROWS)]
-    assert [row for row in long if row.traced > 1450 or row.lowered > 2600] == []
+    """Time follows the number of ops."""
+    for row in rows:
+        if not row.path.startswith(OF_FRAGMENTS):
+            found = [most for name, most in MORE.items() if row.path.startswith(name)]
+            traced, lowered = found[0] if found else MOST
+            assert row.traced <= traced, row
+            assert row.lowered <= lowered, row
 
 
 def test_time_follows_calls(rows: list[Row]) -> None:
