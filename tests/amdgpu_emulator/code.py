@@ -75,7 +75,7 @@ class Program:
         self.steps: dict[int, tuple[registry.Step, int]] = {}
         self._checked: set[int] = set()
 
-    def check(self, entry: int, paired: bool = False) -> None:
+    def check(self, entry: int, paired: bool = True) -> None:
         """Every path from `entry` waits where it has to; MissingWait. paired: see `Waits`."""
         if entry in self._checked:
             return

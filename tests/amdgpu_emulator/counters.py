@@ -100,7 +100,7 @@ class Waits:
     buffers. It may belong to the end of a loop before it, which LLVM has unrolled.
     """
 
-    def __init__(self, arch: Arch, paired: bool = False) -> None:
+    def __init__(self, arch: Arch, paired: bool = True) -> None:
         self.generation, self.paired = arch.generation, paired
         self.counters = COUNTERS[arch.generation]
 

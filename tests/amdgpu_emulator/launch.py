@@ -52,7 +52,7 @@ def dispatch(
     dynamic_lds: int = 0,
     rng: np.random.Generator | None = None,
     packet_address: int | None = None,
-    paired: bool = False,
+    paired: bool = True,
 ) -> Stats:
     """Execute a dispatch of `grid` work-items in workgroups of `workgroup`.
 

@@ -28,7 +28,7 @@ def check(processor: str, *lines: str) -> None:
     """The checks that a program of these lines gets before it runs."""
     instructions = {i.address: i for i in decoded(processor, "\n".join([*lines, "s_endpgm"]))}
     instructions = {at: instructions[at] for at in sorted(reached(instructions, [0]))}
-    Waits(arch(processor), paired=True).run(instructions, [0])
+    Waits(arch(processor)).run(instructions, [0])
     if generation(processor) == 9:
         Hazards(arch(processor)).run(instructions, [0])
 
@@ -168,9 +168,9 @@ def test_an_exchange_between_lanes_is_none_of_a_barrier(exchange: str) -> None:
 def test_a_wait_for_stores_before_a_barrier_may_be_of_a_loop_that_ends_there() -> None:
     lines = (STORE12, "s_waitcnt_vscnt null, 0x0", "s_barrier", "s_endpgm")
     instructions = {i.address: i for i in decoded("gfx1100", "\n".join(lines))}
-    Waits(arch("gfx1100")).run(instructions, [0])
+    Waits(arch("gfx1100"), paired=False).run(instructions, [0])
     with pytest.raises(MissingWait, match="nothing invalidates"):
-        Waits(arch("gfx1100"), paired=True).run(instructions, [0])
+        Waits(arch("gfx1100")).run(instructions, [0])
 
 
 def test_an_invalidation_belongs_to_the_barrier_before_it() -> None:
