@@ -42,8 +42,8 @@ class Sequences:
 
     def paged(self, x: Any, order: Any) -> Any:
         """Keys or values with page n at place order[n]."""
-        pages = x.reshape(self.batch, HEADS, -1, PAGE, DIM).transpose(1, 2)
-        placed = self.torch.empty_like(pages.reshape(-1, HEADS, PAGE, DIM))
+        pages = x.reshape(self.batch, HEADS, -1, PAGE, DIM).transpose(1, 2).contiguous()
+        placed = self.torch.empty_like(pages).reshape(-1, HEADS, PAGE, DIM)
         placed[order] = pages.reshape(-1, HEADS, PAGE, DIM)
         return placed
 
@@ -77,9 +77,14 @@ class Sequences:
 
         return queue, y
 
-    def rate(self, run: Callable[[], Any], times: int = 1) -> float:
-        """TFLOP/s of work that `run` queues."""
-        return self.work / timing.on_device(self.torch, run, times, WARM)
+    def repeated(self) -> None:
+        """Queue REPEAT of them."""
+        for _ in range(REPEAT):
+            self.theirs()
+
+    def rate(self, run: Callable[[], Any]) -> float:
+        """TFLOP/s of what `run` queues REPEAT times."""
+        return self.work / timing.on_device(self.torch, run, REPEAT, WARM)
 
 
 def compare(torch: Any, device: Any, kernel: Any, length: int) -> None:
@@ -92,12 +97,12 @@ def compare(torch: Any, device: Any, kernel: Any, length: int) -> None:
     queue()
     torch.cuda.synchronize()
     off = float((y.float() - expected.float()).abs().max().item())
-    found = {"own choice": sequences.rate(sequences.theirs)}
+    found = {"own choice": sequences.rate(sequences.repeated)}
     backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
     for name, backend in backends.items():
         with sdpa_kernel(backend):
-            found[name] = sequences.rate(sequences.theirs)
-    mine = sequences.rate(queue, REPEAT)
+            found[name] = sequences.rate(sequences.repeated)
+    mine = sequences.rate(queue)
     theirs = "  ".join(f"{name} {rate:6.1f}" for name, rate in found.items())
     ratio = mine / max(found.values())
     print(
