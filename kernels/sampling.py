@@ -3,7 +3,8 @@
 `penalize` changes logits by what a sequence holds already; `sample_threshold` finds the least logit
 that top-k, top-p and min-p keep; `sample_token` draws among those, by the greatest sum of a logit
 over the temperature and Gumbel noise (Maddison et al., arXiv:1411.0030). `settings` has four f32 a
-row: temperature (0: the greatest logit), top-k (0: all), top-p (1: all), min-p (0: all).
+row: temperature (below 1e-30, NaN too: the greatest logit), top-k (0: all), top-p (1: all), min-p
+(0: all).
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ from .movement import divided
 from .philox import philox, words_of_rows
 
 LOWEST = float("-inf")
+COLDEST = 1e-30  # of temperatures: below it they count as 0, as what a logit is over them overflows
+HOTTEST = 1e30
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(logits), BLOCK), 1, 1))
@@ -148,11 +151,13 @@ def sample_threshold(
     Top-k comes first; of what it keeps, top-p keeps the fewest greatest logits whose probabilities
     at the temperature sum to top-p; min-p keeps what has at least that share of the greatest
     probability. The greatest logit is always kept, also at a top-p of 0 or a min-p above 1. NaNs do
-    not count. At temperature 0 it is the greatest logit.
+    not count. At a temperature below COLDEST it is the greatest logit; one above HOTTEST counts as
+    that.
     """
     row = group_id(0)
     base = row * cols
-    temperature = settings[4 * row]
+    warm = settings[4 * row] >= COLDEST
+    temperature = min(settings[4 * row], HOTTEST)
     k = i32(settings[4 * row + 1])
     share = settings[4 * row + 2]
     least_share = settings[4 * row + 3]
@@ -162,7 +167,7 @@ def sample_threshold(
     top = block_reduce(top, greater, f32, BLOCK, SUBGROUP)
     inverse = 1 / temperature
     key = ordered(f32(LOWEST))
-    if temperature > 0:
+    if warm:
         if k > 0 and k < cols:
             key = max(key, key_of_count(logits, base, cols, k, BLOCK, SUBGROUP))
         if share < 1:
@@ -171,7 +176,7 @@ def sample_threshold(
     if least_share > 0:
         least = min(max(least, top + temperature * log(least_share)), top)
     if local_id(0) == 0:
-        threshold[row] = select(temperature > 0, least, top)
+        threshold[row] = select(warm, least, top)
 
 
 @device
@@ -195,17 +200,20 @@ def sample_token(
     SUBGROUP: int = 1,
 ):
     """tokens[r] = the column of row r with the greatest logit / temperature + noise, of those whose
-    logit is at least threshold[r]; at temperature 0 without either.
+    logit is at least threshold[r]; at a temperature below COLDEST without either.
 
     The noise of column c comes from word c % 4 of Philox at the counter (c // 4, r, state[2],
     state[3]) with the key (state[0], state[1]). flags[r] is 1 where the row has a NaN or +inf, or
     nothing is kept, else 0; what is not finite is never drawn, and -1 where nothing else is kept.
+
+    Below a temperature of 1 the noise is multiplied by it, since a logit over it might overflow:
+    which sum is the greatest is the same.
     """
     row = group_id(0)
     base = row * cols
     temperature = settings[4 * row]
-    warm = temperature > 0
-    inverse = select(warm, 1 / temperature, f32(1))
+    inverse = 1 / max(temperature, f32(1))
+    weight = select(temperature >= COLDEST, min(temperature, f32(1)), f32(0))
     best = f32(0)
     place = i32(-1)
     strange = i32(0)
@@ -218,7 +226,7 @@ def sample_token(
                 if isnan(value) or (isinf(value) and value > 0):
                     strange = 1
                 elif value >= threshold[row] and not isinf(value):
-                    score = value * inverse + select(warm, gumbel(words[lane]), f32(0))
+                    score = value * inverse + gumbel(words[lane]) * weight
                     if place < 0 or score > best:
                         best = score
                         place = column

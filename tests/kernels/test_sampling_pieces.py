@@ -94,6 +94,26 @@ def drawn(
     return np.stack([tokens, flags], -1)
 
 
+@pytest.mark.parametrize("temperature", [1e-45, 1e-38, 1e-31, 1e-30, 1e-20])
+def test_the_least_temperatures_draw_the_greatest_logit_and_not_the_first_column(
+    temperature: float,
+) -> None:
+    """Over a temperature so low, all logits would be infinite alike."""
+    for logits in ([1.0, 3.0, 2.0], [-5.0, -1.0, -3e38], [1e30, 2e38, 3e38]):
+        wanted = int(np.argmax(logits))
+        assert drawn(logits, temperature)[0].tolist() == [wanted, 0]
+        assert threshold(logits, temperature, 0, 0.9, 0) == np.float32(logits[wanted])
+        assert threshold(logits, temperature, 0, 1, 0.5) == np.float32(logits[wanted])
+
+
+def test_an_infinite_temperature_draws_every_logit_alike() -> None:
+    logits = [0.0, 50.0, 90.0, -np.inf]
+    found = np.bincount(drawn(logits, np.inf, rows=900)[:, 0], minlength=4)
+    assert (np.abs(found[:3] - 300) <= 4 * np.sqrt(300)).all()
+    assert found[3] == 0
+    assert threshold(logits, np.inf, 0, 0.5, 0) == 50
+
+
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_tokens_come_as_often_as_their_probabilities_say(temperature: float) -> None:
     logits = [0.0, 1.0, 2.0, -np.inf, 0.5]
