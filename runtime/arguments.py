@@ -255,7 +255,8 @@ def _check_overlap(kernel: LoadedKernel, bindings: Sequence[Binding]) -> None:
     for i, a in enumerate(bindings):
         for j in range(i):
             if overlap(a, bindings[j]):
-                check_may_overlap(kernel, params[j], params[i])
+                same = a[1:3] == bindings[j][1:3]
+                check_may_overlap(kernel, params[j], params[i], same)
             if not shared and _together(a, bindings[j]):
                 raise ArgumentError(
                     f"buffers {params[j].name} and {params[i].name} lie in one allocation",
@@ -272,9 +273,18 @@ def _together(a: Binding, b: Binding) -> bool:
     return bool(written and a.nbytes and b.nbytes and a.allocation.serial == b.allocation.serial)
 
 
-def check_may_overlap(kernel: LoadedKernel, a: Param, b: Param) -> None:
-    """ArgumentError unless two parameters of one launch may share memory."""
+def check_may_overlap(kernel: LoadedKernel, a: Param, b: Param, same: bool) -> None:
+    """ArgumentError unless two parameters of one launch may share memory; same: all that either has
+    is the other's, from the same byte on."""
     written = a.access.writes or b.access.writes
+    if written and a.may_alias and b.may_alias and not same:
+        raise ArgumentError(
+            f"buffers {a.name} and {b.name} overlap in part",
+            where=f"kernel {kernel.name}",
+            expected="the same memory from its first byte to its last, or separate memory: an"
+            " invocation may write over only what it alone has read",
+            do="pass a copy",
+        )
     if written and not (a.may_alias and b.may_alias):
         raise ArgumentError(
             f"buffers {a.name} and {b.name} overlap",

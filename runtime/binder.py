@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import DType
+from ..ir.interface import Param
 from .launch import MAX_GROUPS, Command, Grid
 from .straight import row, written
 
@@ -50,6 +51,7 @@ _PACK = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
 _MOST_PAIRS = 256  # of buffers that must lie apart: for more, the text would be long
 _OVERLAP = "g{0} == g{1} and o{0} < o{1} + n{1} and o{1} < o{0} + n{0}"
 _TOGETHER = "g{0} == g{1}"
+_IN_PART = f"{_OVERLAP} and (o{{0}} != o{{1}} or n{{0}} != n{{1}})"
 _REFUSE = "return None\n"
 # `ir.abi.GRID_OPS` as text.
 OPERATIONS = {
@@ -108,12 +110,11 @@ class Lines:
         for n in self.scalars:
             yield from self._scalar(n, self.kernel.params[n].dtype, floats)
         yield from self._grids(least, limits)
-        apart = _apart(self.kernel)
-        if len(apart) > _MOST_PAIRS:
+        pairs = _pairs(self.kernel)
+        if len(pairs) > _MOST_PAIRS:
             raise Unusual
-        shared = self.kernel.device.capabilities.shared_arena
-        for pair in apart:
-            yield f"        if {(_OVERLAP if shared else _TOGETHER).format(*pair)}: {_REFUSE}"
+        for i, j, wrong in pairs:
+            yield f"        if {wrong.format(i, j)}: {_REFUSE}"
 
     def _scalar(self, n: int, dtype: DType, floats: bool) -> Iterator[str]:
         """From a number of Python to its bit pattern."""
@@ -186,15 +187,22 @@ def quick_way(kernel: LoadedKernel) -> Quick:
     return quick
 
 
-def _apart(kernel: LoadedKernel) -> list[tuple[int, int]]:
-    """The positions of buffers that must not share memory, in pairs."""
+def _pairs(kernel: LoadedKernel) -> list[tuple[int, int, str]]:
+    """The positions of buffers that may not share memory, in pairs, or only all of it: with what
+    is wrong then."""
     memory = [(n, p) for n, p in enumerate(kernel.params) if p.is_memory]
     shared = kernel.device.capabilities.shared_arena
+
+    def wrong(a: Param, b: Param) -> str:
+        if not shared:
+            return _TOGETHER
+        return _IN_PART if a.may_alias and b.may_alias else _OVERLAP
+
     return [
-        (i, j)
+        (i, j, wrong(a, b))
         for at, (i, a) in enumerate(memory)
         for j, b in memory[:at]
-        if (a.access.writes or b.access.writes) and not (shared and a.may_alias and b.may_alias)
+        if a.access.writes or b.access.writes
     ]
 
 

@@ -100,8 +100,10 @@ class HostArguments:
         region = _Region(lo, lo + array.nbytes, [(param, array)])
         for other in [r for r in self._regions if r.lo < region.hi and region.lo < r.hi]:
             for earlier, there in other.arrays:
-                if _address(there) < lo + array.nbytes and lo < _address(there) + there.nbytes:
-                    check_may_overlap(self.kernel, earlier, param)
+                begin = _address(there)
+                if begin < lo + array.nbytes and lo < begin + there.nbytes:
+                    same = (begin, there.nbytes) == (lo, array.nbytes)
+                    check_may_overlap(self.kernel, earlier, param, same)
             self._regions.remove(other)
             region.lo, region.hi = min(region.lo, other.lo), max(region.hi, other.hi)
             region.arrays = other.arrays + region.arrays
