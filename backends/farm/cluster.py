@@ -76,35 +76,42 @@ class Cluster:
         self,
         name: str,
         job: worker.Job,
-        among: frozenset[str] | None,
+        among: Callable[[], frozenset[str] | None],
         stalled: Callable[[], str],
     ) -> tuple[str, worker.Outcome]:
         """The address of the worker that did a job, and what became of it.
 
         name: of the task; equal names are done once. among: the workers that may do it, None for
-        all. stalled: asked from time to time why it is not worth while to wait any longer.
-        LostError where the cluster is gone; whatever else the cluster raises for a task.
+        all; where there is none, one is waited for as long as for any worker. stalled: asked from
+        time to time why it is not worth while to wait any longer. LostError where the cluster is
+        gone; whatever else the cluster raises for a task, and what a worker raises.
         """
-        if among is not None and not among:
-            raise LostError("every worker of it is refused")
+        begin = time.monotonic()
+        while (wanted := among()) is not None and not wanted:
+            if reason := self._trouble(wanted, begin) or stalled():
+                raise LostError(reason)
+            self._closed.wait(_LOOK)
         finished = threading.Event()
         try:
             future = self._client.submit(
-                _work, job, key=name, pure=True, workers=sorted(among) if among else None
+                _work, job, key=name, pure=True, workers=sorted(wanted) if wanted else None
             )
             future.add_done_callback(lambda _: finished.set())
             while not finished.wait(_LOOK):
-                if reason := self._trouble(among) or stalled():
+                if reason := self._trouble(wanted, begin) or stalled():
                     raise LostError(reason)
             if future.cancelled() or future.status == "lost":
                 raise LostError("the connection to the scheduler broke")
-            outcome = future.result(timeout=self.patience)
+            failure = future.exception(timeout=self.patience)
+            outcome = None if failure is not None else future.result(timeout=self.patience)
         except (OSError, TimeoutError) as error:  # CommClosedError is an OSError
             raise LostError(f"{type(error).__name__}: {error}") from None
         except RuntimeError as error:  # the client was closed meanwhile
             if self._client.status == "running":
                 raise
             raise LostError(f"the connection to the scheduler is closed: {error}") from None
+        if failure is not None:  # not above: it may be an OSError, and the connection is none of it
+            raise failure
         self._kept.append(future)
         return outcome
 
@@ -121,7 +128,8 @@ class Cluster:
         thread.start()
         thread.join(2 * _LEAVE)
 
-    def _trouble(self, among: frozenset[str] | None) -> str:
+    def _trouble(self, among: frozenset[str] | None, begin: float) -> str:
+        """Why not to wait any longer for one of these workers, which is wanted since `begin`."""
         now = time.monotonic()
         if self._closed.is_set():
             return "the connection is closed"
@@ -129,8 +137,9 @@ class Cluster:
             return f"the scheduler has not answered for {self.patience:g} s"
         if self._workers if among is None else self._workers & among:
             self._manned = now
-        elif now - self._manned > self.patience:
-            return f"it has had no worker for {self.patience:g} s"
+        elif now - max(self._manned, begin) > self.patience:
+            what = "no worker that is not refused" if self._workers else "no worker"
+            return f"it has had {what} for {self.patience:g} s"
         return ""
 
     def _look(self) -> None:

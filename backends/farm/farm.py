@@ -139,7 +139,7 @@ class Farm:
                 worker, (kind, what) = cluster.done(
                     name,
                     job,
-                    self._among(cluster),
+                    lambda: self._among(cluster),  # noqa: B023
                     lambda: self._stalled(job, begin),  # noqa: B023
                 )
             except LostError as error:

@@ -147,7 +147,7 @@ def test_a_poisoned_worker_is_refused(body: str, said: str, cluster: Loopback) -
     cluster.worker(wrapped(body))
     poisoned = cluster.last
     warnings: list[str] = []
-    with cluster.farm(warnings) as farm:
+    with cluster.farm(warnings, patience=3.0) as farm:
         cluster.wait(lambda: bool(run(farm, 1)) and poisoned in farm.refused, "a refusal")
         cluster.worker()
         for n in range(2, 6):
@@ -165,7 +165,32 @@ def test_a_worker_that_crashes_costs_time_alone(body: str, cluster: Loopback) ->
     with cluster.farm(warnings, patience=3.0) as farm:
         run(farm, 1)
         assert farm.counts["local"] == 1
+        if "raise" in body:  # of a worker, and not of the connection
+            assert not farm.lost
+            assert farm.counts["OSError"] == 1
     assert len(warnings) <= 1
+
+
+def test_a_cluster_whose_first_worker_is_refused_is_waited_for(cluster: Loopback) -> None:
+    """And given up where nobody else comes."""
+    cluster.worker(
+        "from gristmill.backends.farm import identity\nours = identity.identity()\n"
+        "identity.identity = lambda: {**ours, 'compiler (spirv)': 'another'}"
+    )
+    warnings: list[str] = []
+    with cluster.farm(warnings, patience=90.0) as farm, ThreadPoolExecutor(2) as threads:
+        waiting = [threads.submit(run, farm, n) for n in (1, 2)]
+        cluster.wait(lambda: bool(farm.refused), "a refusal")
+        assert not any(future.done() for future in waiting)
+        cluster.worker()
+        for future in waiting:
+            future.result(timeout=60)
+        assert farm.counts["farmed"] == 2
+    assert len(warnings) == 1
+    cluster.processes.pop().kill()
+    with cluster.farm(warnings, patience=3.0) as farm:
+        run(farm, 3)
+    assert "it has had no worker that is not refused for 3 s" in warnings[-1]
 
 
 def test_a_worker_that_is_right_at_first_and_then_wrong_is_no_result(cluster: Loopback) -> None:
@@ -210,7 +235,7 @@ def test_a_worker_that_comes_later_is_refused_as_well(cluster: Loopback) -> None
     """It finds out by itself that its compiler is another one than the action's."""
     cluster.worker()
     warnings: list[str] = []
-    with cluster.farm(warnings) as farm:
+    with cluster.farm(warnings, patience=3.0) as farm:
         run(farm, 1)
         first = cluster.processes[-1]
         cluster.worker(
