@@ -20,7 +20,7 @@ from pathlib import Path
 
 _PTX = 2  # nvJitLink's number of the input type
 _PACKAGE = "nvidia-nvjitlink"
-_SECONDS = 600
+_SECONDS, _VERSION_SECONDS = 600, 10
 MISSING = "assembler missing"
 
 
@@ -79,7 +79,9 @@ def ptxas() -> Path | None:
 def version(program: Path) -> tuple[int, ...]:
     """The version of a ptxas as the program tells it; empty where it tells none."""
     try:
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
+        told = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ()
     found = re.search(r"\bV(\d+(?:\.\d+)+)", told.stdout)

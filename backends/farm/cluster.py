@@ -103,7 +103,7 @@ class Cluster:
             if future.cancelled() or future.status == "lost":
                 raise LostError("the connection to the scheduler broke")
             failure = future.exception(timeout=self.patience)
-            outcome = None if failure is not None else future.result(timeout=self.patience)
+            outcome: Any = None if failure else future.result(timeout=self.patience)
         except (OSError, TimeoutError) as error:  # CommClosedError is an OSError
             raise LostError(f"{type(error).__name__}: {error}") from None
         except RuntimeError as error:  # the client was closed meanwhile

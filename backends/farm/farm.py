@@ -18,6 +18,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...store.interface import Outputs, Remote
@@ -139,7 +140,7 @@ class Farm:
                 worker, (kind, what) = cluster.done(
                     name,
                     job,
-                    lambda: self._among(cluster),  # noqa: B023
+                    partial(self._among, cluster),
                     lambda: self._stalled(job, begin),  # noqa: B023
                 )
             except LostError as error:

@@ -25,7 +25,7 @@ from .code_object import KD, CodeObjectError, version_of
 __all__ = ["LinkError", "link", "link_or_lld", "lld"]
 
 PAGE = 0x1000
-_SECONDS = 60
+_SECONDS, _VERSION_SECONDS = 60, 5
 _KINDS = frozenset((elf.SHT_PROGBITS, elf.SHT_NOTE))
 _ABS32_LO, _ABS32_HI, _ABS64, _REL32, _REL64, _ABS32 = 1, 2, 3, 4, 5, 6
 _REL32_LO, _REL32_HI, _REL16 = 10, 11, 14
@@ -79,10 +79,14 @@ def _program() -> tuple[str, str]:
         path = shutil.which(name)
         if path is None:
             continue
-        told = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=_SECONDS
-        ).stdout
-        found = re.search(r"LLD ([\d.]+)", told)
+        try:
+            told = subprocess.run(
+                [path, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            seen.append(f"{name} does not tell its version within {_VERSION_SECONDS} seconds")
+            continue
+        found = re.search(r"LLD ([\d.]+)", told.stdout)
         version = found[1] if found else "unknown"
         if version.startswith(".".join(map(str, LLVM_VERSION)) + "."):
             return path, version

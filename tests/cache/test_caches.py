@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cache_doubles import key_of
 from gristmill.store import entries
 from gristmill.store.interface import CacheError, Remote, StoreError
 from gristmill.store.objects import ObjectStore
@@ -24,10 +25,6 @@ from need import Need
 SMALL = {"artifact": b"\x7fELF" * 500, "manifest": b"{}"}
 LARGE = {"artifact": bytes(range(256)) * 40_000, "empty": b"", "manifest": b"{}"}  # 10 MB
 TEXT = b"gristmill action 2\n..."
-
-
-def key_of(name: object) -> str:
-    return hashlib.sha256(str(name).encode()).hexdigest()
 
 
 @dataclass

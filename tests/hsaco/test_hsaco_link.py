@@ -283,6 +283,21 @@ def test_what_the_own_linker_does_not_know_goes_to_lld(require: Any) -> None:
     assert code_object.read(blob).kernels.keys() == {"pick"}
 
 
+def test_an_lld_that_does_not_tell_its_version_is_not_waited_for_long(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hangs = tmp_path / "ld.lld"
+    hangs.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    hangs.chmod(0o755)
+    assert link._VERSION_SECONDS <= 5
+    monkeypatch.setattr(link, "_VERSION_SECONDS", 0.2)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    link._program.cache_clear()
+    with pytest.raises(LinkError, match=r"ld.lld does not tell its version within 0\.2 seconds"):
+        link.lld(b"")
+    link._program.cache_clear()
+
+
 def test_without_lld_both_reasons_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     obj = built("declare void @out()\n" + PLAIN.replace("ret", "call void @out()\n  ret"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -118,6 +118,16 @@ def test_a_ptxas_that_tells_no_version_is_not_taken(packages: Path) -> None:
     assert "unknown" not in assembler.identity()
 
 
+def test_a_ptxas_that_hangs_is_not_waited_for_long(
+    packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(packages / "cu13/bin", "exec sleep 60")
+    program(packages / "cu12/bin", "echo release, V12.9.86")
+    assert assembler._VERSION_SECONDS <= 10
+    monkeypatch.setattr(assembler, "_VERSION_SECONDS", 0.3)
+    assert assembler.identity() == "ptxas 12.9.86"
+
+
 def test_nvjitlink_of_another_cuda_beside_it_is_not_taken(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
