@@ -6,6 +6,7 @@ import numpy as np
 
 from . import lanes
 from .decode import Instruction
+from .integers import bit_count
 from .operands import (
     B32,
     U32,
@@ -174,4 +175,4 @@ def _count_below(i: Instruction, arch: Arch) -> Step:
     base = 32 if "_hi_" in i.mnemonic else 0
     below = np.clip(np.arange(arch.lanes, dtype=np.int64) - base, 0, 32)
     seen = ((1 << below) - 1).astype(np.uint32)
-    return lambda m: write(m, np.bitwise_count(mask(m) & seen).astype(np.uint32) + plus(m))
+    return lambda m: write(m, bit_count(mask(m) & seen) + plus(m))

@@ -33,8 +33,13 @@ def multiply_high(x: Array, y: Array) -> Array:
     return (x.astype(wide) * y.astype(wide) >> wide(32)).astype(x.dtype)
 
 
+# numpy 1 has no function for it.
+_ONES = np.array([n.bit_count() for n in range(256)], np.uint32)
+
+
 def bit_count(x: Array) -> Array:
-    return np.bitwise_count(x).astype(np.uint32)
+    octets = np.ascontiguousarray(x).view(np.uint8).reshape(*x.shape, _bits(x) // 8)
+    return _ONES[octets].sum(-1, dtype=np.uint32)
 
 
 def bit_reverse(x: Array) -> Array:
@@ -52,13 +57,13 @@ def _floor_log2(x: Array) -> Array:
     while step < bits:
         smeared = smeared | smeared >> x.dtype.type(step)
         step *= 2
-    return np.bitwise_count(smeared).astype(np.int32) - 1
+    return bit_count(smeared).astype(np.int32) - 1
 
 
 def first_bit(x: Array) -> Array:
     """Position of the lowest set bit, int32; -1 for 0."""
     low = x & (~x + x.dtype.type(1))
-    return np.where(x == 0, -1, np.bitwise_count(low - x.dtype.type(1)).astype(np.int32))
+    return np.where(x == 0, -1, bit_count(low - x.dtype.type(1)).astype(np.int32))
 
 
 count_trailing_zeros = first_bit

@@ -100,8 +100,9 @@ BINARY: dict[str, tuple[str, Any]] = {
     "sdiv": ("%d = or T %b, 1\n %r = sdiv T %a, %d", lambda x, y: _divide(x, y | 1)),
     "srem": ("%d = or T %b, 1\n %r = srem T %a, %d", lambda x, y: x - _divide(x, y | 1) * (y | 1)),
 }  # fmt: skip
+_ones = np.vectorize(lambda word: int(word).bit_count(), otypes=[np.uint32])
 UNARY: dict[str, tuple[str, Any]] = {
-    "popcount": ("%r = call T @llvm.ctpop.T(T %a)", lambda x: np.bitwise_count(U(x))),
+    "popcount": ("%r = call T @llvm.ctpop.T(T %a)", lambda x: _ones(U(x))),
     "clz": ("%r = call T @llvm.ctlz.T(T %a, i1 false)", _leading),
     "ctz": ("%r = call T @llvm.cttz.T(T %a, i1 false)", _trailing),
     "reverse": ("%r = call T @llvm.bitreverse.T(T %a)", _reverse),

@@ -31,8 +31,8 @@ def test_bf16_is_stored_as_its_upper_bits_and_rounded_after_every_op() -> None:
     assert run(k, [x, y], (1, 1, 1)).problems == ()
 
     def rounded(v: float) -> np.float32:
-        word = np.float32(v).view(np.uint32)
-        return ((word + 0x7FFF + ((word >> 16) & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+        word = int(np.float32(v).view(np.uint32))
+        return np.uint32((word + 0x7FFF + ((word >> 16) & 1)) & 0xFFFF0000).view(np.float32)
 
     values = (x.astype(np.uint32) << 16).view(np.float32)
     expected = [rounded(rounded(v * v) + v).view(np.uint32) >> 16 for v in values]
