@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator
 
 NAMES = ("a", "b", "x", "y", "z")
+CELLS = 8  # of the register array `c`
 
 
 class Writer:
@@ -21,10 +22,21 @@ class Writer:
         self.r = random.Random(seed)
         self.lines: list[str] = []
         self.fresh = 0
+        self.numbers: list[str] = []  # of the iterations of the unrolled loops around
 
     def atom(self) -> str:
         r = self.r
+        if self.numbers and r.random() < 0.2:
+            return r.choice([r.choice(self.numbers), self.cell()])
         return r.choice([*NAMES, str(r.randint(-9, 9))])
+
+    def cell(self) -> str:
+        """A cell of the register array, mostly that with the number of an unrolled iteration."""
+        r = self.r
+        known = str(r.randint(0, CELLS - 1))
+        return (
+            f"c[{r.choice([*self.numbers[-1:] * 4, known, f'{CELLS - 1} - {self.numbers[-1]}'])}]"
+        )
 
     def expr(self, depth: int = 2) -> str:
         r = self.r
@@ -65,7 +77,9 @@ class Writer:
         kind = r.random() if budget > 0 else r.random() * 0.35
         if kind < 0.28:
             name = r.choice(NAMES)
-            if r.random() < 0.3:
+            if self.numbers and r.random() < 0.4:
+                self.put(depth, f"{self.cell()} = ({self.expr()}) % 101")
+            elif r.random() < 0.3:
                 self.put(depth, f"{name} {r.choice(['+=', '-='])} {self.expr(1)}")
                 self.put(depth, f"{name} %= 1009")
             else:
@@ -91,10 +105,17 @@ class Writer:
             ranges = [f"range({r.randint(0, 5)})", "range(a % 5)", "range(b % 7, -3, -2)",
                       "range(-3, x % 6, 2)", "range(5, 0, -1)", "range(a % 7, b % 7, x % 5 - 6)",
                       f"static_range({r.randint(0, 3)})"]  # fmt: skip
-            self.put(depth, f"for {v} in {r.choice(ranges)}:")
+            unrolled = ["static_range(6)", "static_range(2, 8)", "static_range(7, 0, -2)"]
+            chosen = r.choice(unrolled if r.random() < 0.25 else ranges)
+            self.put(depth, f"for {v} in {chosen}:")
             name = r.choice(NAMES)
             self.put(depth + 1, f"{name} = ({name} + {v}) % 211")
-            self.block(depth + 1, budget - 1, loops + 1)
+            if chosen in unrolled:
+                self.numbers.append(v)
+            # An early exit ends what one iteration can say of the others.
+            self.block(depth + 1, budget - 1, loops + 1 if chosen not in unrolled else 0)
+            if chosen in unrolled:
+                self.numbers.pop()
         elif kind < 0.87:
             self.fresh += 1
             v = f"n{self.fresh}"
@@ -119,17 +140,21 @@ class Writer:
             self.put(depth, f"{r.choice(NAMES)} = helper({self.expr(1)}, {self.expr(1)})")
 
     def source(self) -> str:
-        self.put(0, "def static_range(n): return range(n)")
+        self.put(0, "def static_range(*n): return range(*n)")
+        self.put(0, "def registers(element, n): return [0] * n")
+        self.put(0, "i32 = int")
         self.put(0, "def helper(p, q):")
         self.put(1, "for j in range(4):")
         self.put(2, "if p > q + j:")
         self.put(3, "return p - j")
         self.put(1, "return q % 11")
         self.put(0, "def program(a, b):")
+        self.put(1, f"c = registers(i32, {CELLS})")
         self.put(1, "x, y, z = 1, a - b, 0")
         self.block(1, 4, 0)
         self.block(1, 3, 0)
-        self.put(1, "return x + 3 * y - z + a % 5 - b")
+        cells = " + ".join(f"{n + 1} * c[{n}]" for n in range(CELLS))
+        self.put(1, f"return x + 3 * y - z + a % 5 - b + {cells}")
         return "\n".join(self.lines) + "\n"
 
 

@@ -22,7 +22,7 @@ _SECONDS = 10  # of a processor, for Python; a program that was made smaller may
 _HEAD = "from __future__ import annotations\nfrom gristmill.ir.lang import *\n\n"
 _KERNEL = """
 plain_program, plain_helper = program, helper
-from gristmill.ir.lang import static_range
+from gristmill.ir.lang import i32, registers, static_range
 helper = device(helper)
 inlined = device(program)
 

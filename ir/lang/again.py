@@ -127,12 +127,12 @@ def copied(t: Tracer, node: ast.AST, call: Call, args: list[Value]) -> Entry:
         made = make_array(t, node, memory.space, memory.element, memory.count)
         t.allocs[-1] = replace(t.allocs[-1], loc=op.loc)
         new[array.id] = name_array(t, made, array.hint).value
-    t.builder.ops.extend(_copies(t, call.ops, new))
+    t.builder.ops.extend(copies(t, call.ops, new))
     found = [new.get(e.id, e) if type(e) is Value else e for e in leaves(call.result)]
     return rebuild(call.result, found)
 
 
-def _copies(t: Tracer, ops: Iterable[Op], new: dict[int, Value]) -> list[Op]:
+def copies(t: Tracer, ops: Iterable[Op], new: dict[int, Value]) -> list[Op]:
     """Ops again, with values of their own, which are noted by the numbers of the old ones."""
     made = []
     for op in ops:
@@ -145,7 +145,7 @@ def _copies(t: Tracer, ops: Iterable[Op], new: dict[int, Value]) -> list[Op]:
 
 def _copy(t: Tracer, region: Region, new: dict[int, Value]) -> Region:
     args = _fresh(t, region.args, new)
-    return Region(args, tuple(_copies(t, region.ops, new)))
+    return Region(args, tuple(copies(t, region.ops, new)))
 
 
 def _fresh(t: Tracer, values: tuple[Value, ...], new: dict[int, Value]) -> tuple[Value, ...]:

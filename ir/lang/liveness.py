@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -46,6 +47,37 @@ def indexed(*nodes: ast.AST) -> Names:
         and isinstance(node.ctx, ast.Store)
         and isinstance(node.value, ast.Name)
     )
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """The text of a loop. plain: its iterations end where it ends, and leave its variable alone.
+    assigned: names. numbered: names of which it takes the element with the number of the iteration.
+    """
+
+    plain: bool
+    assigned: Names
+    numbered: Names
+
+
+_ELSEWHERE = (ast.Break, ast.Continue, ast.Return, ast.Match)  # where control may go
+
+
+def repetition(loop: ast.For) -> Repetition:
+    """Look at the text of a loop."""
+    variable = loop.target.id if isinstance(loop.target, ast.Name) else ""
+    inner = [node for part in loop.body for node in ast.walk(part)]
+    numbered = {
+        node.value.id
+        for node in inner
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and isinstance(node.slice, ast.Name)
+        and node.slice.id == variable
+    }
+    assigned = stored(*loop.body)
+    stays = not any(isinstance(node, _ELSEWHERE) for node in inner)
+    return Repetition(stays and variable not in {"", *assigned}, assigned, frozenset(numbered))
 
 
 class Liveness:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ..core import Op, Value, const_value
 from ..dtypes import DType, FragmentType, MemType, Space, VectorType, element_of
 from ..limits import MAX_ARRAYS, MAX_PRIVATE, MAX_REGISTERS, MAX_SHARED
-from . import literals
+from . import counters, literals
 from .budget import spend
-from .values import Entry, Memory, Registers, Slot, SlotRef, WeakSelect, describe
+from .values import Counter, Entry, Memory, Registers, Slot, SlotRef, WeakSelect, describe
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -27,7 +27,7 @@ def element(t: Tracer, node: ast.AST, base: Entry, index: Entry) -> Entry:
     if isinstance(base, Memory):
         return load(t, node, base, index)
     if isinstance(base, Registers):
-        return t.state[cell(t, node, base, index)]
+        return cell_value(t, node, base, cell(t, node, base, index))
     if isinstance(base, Value) and isinstance(base.type, VectorType):
         return t.emit(node, "extract", base, lane=lane(t, node, base.type, index))
     if isinstance(base, tuple):
@@ -168,9 +168,9 @@ def _modulo_rows(t: Tracer, row: Value) -> Value:
     made = {v.id: op for op in t.builder.ops[-_NEAR:] for v in op.results}
     op = made.get(row.id)
     if op is not None and op.name == "add":
+        t.asked += (row.id, op.operands[1].id)
         known = made.get(op.operands[1].id)
         if known is not None and known.name == "const" and const_value(known) % ROWS == 0:
-            t.asked += (row.id, op.operands[1].id)
             return op.operands[0]
     return row
 
@@ -196,6 +196,8 @@ def _check_index(t: Tracer, node: ast.AST, part: Entry, size: int | None) -> Non
 def cell(t: Tracer, node: ast.AST, array: Registers, index: Entry) -> Slot:
     """The state slot of a register cell."""
     parts = index if isinstance(index, tuple) else (index,)
+    if type(index) is Counter:
+        return counters.cell(t, node, array, index)
     if len(parts) != len(array.shape):
         t.fail(
             node,
@@ -215,6 +217,19 @@ def cell(t: Tracer, node: ast.AST, array: Registers, index: Entry) -> Slot:
             t.fail(node, f"index {number} is out of range (0 to {size - 1})")
         flat = flat * size + number
     return (array.number, flat)
+
+
+def cell_value(t: Tracer, node: ast.AST, array: Registers, slot: Slot) -> Entry:
+    """What a register cell holds."""
+    if (found := t.state.get(slot)) is None:
+        # Where one iteration stands for others, only cells with its own number do.
+        t.fail(node, f"cell {slot[1]} of a register array of {array.type} is out of reach here")
+    return found
+
+
+def cells(t: Tracer, node: ast.AST, array: Registers) -> list[Value]:
+    """What all cells of a register array hold."""
+    return [cell_value(t, node, array, (array.number, n)) for n in range(array.count)]
 
 
 def lane(t: Tracer, node: ast.AST, type_: VectorType, index: Entry) -> int:

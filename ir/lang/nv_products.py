@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..core import Attr, Value
 from ..dtypes import DType, u32
 from ..ops.nv import ATOM_BYTES, STEP_BYTES, SUMS, sums_of
+from .memory import cells
 from .nv_copies import Handler, array_of, place_of
 from .values import Entry, Registers, describe
 
@@ -29,10 +30,6 @@ def _total(t: Tracer, node: ast.AST, entry: Entry) -> Registers:
     if not isinstance(entry, Registers):
         t.fail(node, f"a sum is an array made by registers(...), found {describe(entry)}")
     return entry
-
-
-def _cells(t: Tracer, array: Registers) -> list[Value]:
-    return [t.state[(array.number, n)] for n in range(array.count)]
 
 
 def _wgmma(
@@ -76,7 +73,7 @@ def _wgmma(
         "registers": isinstance(a, Registers),
         "transposed": bool(transposed),
     }
-    made = t.op(node, "nv_wgmma", (*operands, *_cells(t, sums)), attrs)
+    made = t.op(node, "nv_wgmma", (*operands, *cells(t, node, sums)), attrs)
     for n, value in enumerate(made.results):
         t.state[(sums.number, n)] = value
     return None
@@ -89,7 +86,7 @@ def _left(
         words = depth * element.bytes // STEP_BYTES * 4
         if a.type != u32 or a.count != words:
             t.fail(node, f"a in registers is {words} words of u32, found {a.count} of {a.type}")
-        return _cells(t, a)
+        return cells(t, node, a)
     tile = array_of(t, node, a, "the first operand of a product")
     if tile.type.element != element:
         t.fail(node, f"a product of {tile.type.element} and {element}")
@@ -101,8 +98,8 @@ def _wgmma_wait(t: Tracer, node: ast.AST, total: Entry, pending: Entry) -> Entry
     if not 0 <= left < 8:
         t.fail(node, f"0 to 7 groups may be pending, found {left}")
     sums = None if total is None else _total(t, node, total)
-    cells = [] if sums is None else _cells(t, sums)
-    made = t.op(node, "nv_wgmma_wait", tuple(cells), {"pending": left})
+    held = [] if sums is None else cells(t, node, sums)
+    made = t.op(node, "nv_wgmma_wait", tuple(held), {"pending": left})
     if sums is not None:
         for n, value in enumerate(made.results):
             t.state[(sums.number, n)] = value

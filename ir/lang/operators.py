@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ..core import Value
 from ..dtypes import DType, FragmentType, VectorType, element_of
 from ..limits import MAX_BITS, MAX_ITEMS
-from . import constants, literals
+from . import constants, counters, literals
 from .budget import bounded, spend
-from .values import Entry, WeakSelect, describe, equal
+from .values import Counter, Entry, WeakSelect, describe, equal
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -84,6 +84,8 @@ def binary(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     """`a op b`."""
     if name not in PYTHON:
         t.fail(node, f"the operator {SYMBOLS[name]} is not supported in a kernel")
+    if type(a) is Counter or type(b) is Counter:
+        return _counted(t, node, name, a, b)
     if not isinstance(a, _RUNTIME) and not isinstance(b, _RUNTIME):
         return _constant(t, node, name, a, b)
     if name == "pow":
@@ -104,6 +106,15 @@ def binary(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     if weak and t.probing and made.type == x.type:
         t.weak.add(made.id)
     return made
+
+
+def _counted(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
+    """The same with the number of an iteration that stands for others."""
+    if isinstance(a, Value):
+        return binary(t, node, name, a, counters.beside(t, node, b, a))
+    if isinstance(b, Value):
+        return binary(t, node, name, counters.beside(t, node, a, b), b)
+    return counters.combine(t, node, name, a, b)
 
 
 _PLAIN = (int, float, str, tuple)

@@ -22,6 +22,7 @@ from .frames import Exit
 from .join import branch
 from .loops import Plan, emit_for, emit_while, loop
 from .surface import TABLE
+from .unrolled import repeated
 from .values import Entry, describe
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def _iterations(t: Tracer, node: ast.For, items: Sequence[Entry], number: int) -
             return
         if flag is not None and n + 1 < len(items):
             guard(t, node, flag, partial(_iterations, t, node, items[n + 1 :], number))
+            return
+        if n == 0 and type(items) is builtins.range and repeated(t, node, items[1:]):
             return
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from ..core import Loc
 from ..limits import MAX_NAME
 from .diagnostics import Diagnostic
-from .liveness import Liveness, Names, stored
+from .liveness import Liveness, Names, Repetition, repetition, stored
 
 _LONGEST = 500  # characters of source text in a message
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -33,6 +33,7 @@ class Source:
     lines: tuple[str, ...]
     node: ast.FunctionDef
     _locs: dict[ast.AST, Loc] = field(default_factory=dict, repr=False)
+    _loops: dict[ast.For, Repetition] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
     def liveness(self) -> Liveness:
@@ -51,6 +52,12 @@ class Source:
         the IR."""
         names = (self.node.name, *self.locals)
         return next((name for name in names if len(name.encode()) > MAX_NAME), None)
+
+    def repetition(self, loop: ast.For) -> Repetition:
+        """What a loop does, to one who would trace one of its iterations for all."""
+        if (known := self._loops.get(loop)) is None:
+            known = self._loops[loop] = repetition(loop)
+        return known
 
     def loc(self, node: ast.AST) -> Loc:
         """Where a node begins; the function itself for nodes without a place."""

@@ -32,6 +32,7 @@ from .statements import block
 from .surface import Intrinsic
 from .values import (
     Conflict,
+    Counter,
     Entry,
     Memory,
     Registers,
@@ -45,7 +46,8 @@ from .values import (
 _NOTHING: Any = object()
 # What a name stands for without more ado.
 _AS_THEY_ARE = frozenset(
-    {Value, Memory, Registers, int, float, DType, VectorType, tuple, DeviceFunction, Intrinsic}
+    {Value, Memory, Registers, Counter, int, float, DType, VectorType, tuple}
+    | {DeviceFunction, Intrinsic}
 )
 _SMALL = 1 << 64  # an int literal, which is no negative one, that needs no look
 
@@ -83,6 +85,7 @@ class Tracer:
         self.region_depth = 0
         self.sources: dict[str, Source] = {}  # of the functions traced, by file
         self.misguessed: set[int] = set()  # loops (`guess`), by the id of their node
+        self.varying: set[int] = set()  # unrolled loops whose iterations differ in what they do
         self.outside: dict[tuple[Any, str], Entry] = {}  # names of a function from outside it
         self.calls: dict[Key, Call] = {}  # of device functions
         self.asked: list[int] = []  # values whose makers had a say in what was traced
@@ -352,7 +355,7 @@ class Tracer:
         return entry
 
     def require_static(self, node: ast.AST, entry: Entry, what: str) -> None:
-        if any(isinstance(leaf, Value | WeakSelect) for leaf in leaves(entry)):
+        if any(isinstance(leaf, Value | WeakSelect | Counter) for leaf in leaves(entry)):
             self.fail(
                 node, f"{what} must be known when the kernel is traced, found {describe(entry)}"
             )

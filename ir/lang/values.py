@@ -93,6 +93,16 @@ class Column:
     number: int
 
 
+@dataclass(frozen=True, eq=False)
+class Counter:
+    """scale * n + offset, where n is the number of the iteration that stands for others
+    (`unrolled`): known to be one, and not which."""
+
+    owner: Any
+    scale: int
+    offset: int
+
+
 _SHOWN = 100  # characters of a constant, in a message
 _FEW = 12  # items of a tuple, in a message
 _COMPARED = (
