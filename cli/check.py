@@ -133,10 +133,11 @@ def check_one(
         return Result(kernel, specialization, "refused", reason=str(error.refusal))
     except runtime.GristmillError as error:
         return Result(kernel, specialization, "failed", reason=str(error))
-    return _run(loaded, family, specialization, seed)
+    return judge(loaded, family, specialization, seed)
 
 
-def _run(loaded: runtime.LoadedKernel, family: Family, specialization: str, seed: int) -> Result:
+def judge(loaded: runtime.LoadedKernel, family: Family, specialization: str, seed: int) -> Result:
+    """A loaded kernel on all inputs of its family."""
     manifest = loaded.manifest
     constexprs = dict(manifest.constexprs)
     dtypes = {p.name: DTYPES[p.dtype] for p in manifest.params}

@@ -72,6 +72,25 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--json", action="store_true", help="the results as JSON")
     bench.add_argument("--seconds", type=_seconds, default=1.0, help="time for each row")
 
+    tune = commands.add_parser("tune", help="measure what a bundle of scons tune=KERNEL offers")
+    tune.add_argument("kernel", metavar="KERNEL[/SPECIALIZATION]", help="what to measure")
+    tune.add_argument(
+        "--device", default="cpu", help="cpu, cuda, hsa, vulkan, vulkan:NAME, wgpu, ..."
+    )
+    tune.add_argument(
+        "--bundle", default="artifacts/tuning", help="a bundle: a folder, a pack, installed:NAME"
+    )
+    tune.add_argument(
+        "--sizes",
+        action="append",
+        default=[],
+        type=_sizes,
+        metavar="NAME=N,...",
+        help="a problem, in place of the declared ones; may be given several times",
+    )
+    tune.add_argument("--rounds", type=_positive, default=15, help="samples of each candidate")
+    tune.add_argument("-o", "--out", metavar="FILE", help="else configs/tuning/DEVICE.yaml")
+
     fuzz = commands.add_parser("fuzz", help="random programs on devices, judged by the oracle")
     fuzz.add_argument(
         "--device",
@@ -147,6 +166,17 @@ def _positive(word: str) -> int:
     return int(word)
 
 
+def _sizes(word: str) -> dict[str, int]:
+    """Sizes of a problem."""
+    found = {}
+    for part in word.split(","):
+        name, sign, number = part.partition("=")
+        if not (name.isidentifier() and sign and number.isdecimal()):
+            raise argparse.ArgumentTypeError(f"expected NAME=NUMBER,..., got {word!r}")
+        found[name] = int(number)
+    return found
+
+
 def _seconds(word: str) -> float:
     """A time that ends."""
     try:
@@ -217,6 +247,10 @@ def run(arguments: argparse.Namespace) -> int:
         from .bench import bench
 
         return bench(arguments)
+    if arguments.command == "tune":
+        from .tune import tune
+
+        return tune(arguments)
     if arguments.command == "fuzz":
         from .fuzz import fuzz
 

@@ -61,6 +61,9 @@ def checked(
             expected=device.name,
             got=kernel.device.name,
         )
+    if kernel.choice is not None:
+        args, named = positional(kernel, args, named), {}
+        kernel = kernel.choice.of(args, grid)
     if not named:
         command = (kernel.quick or way_of(kernel))(args, grid)
         if command is not None:

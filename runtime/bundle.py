@@ -133,14 +133,19 @@ class Bundle:
         return names[0]
 
     def select(
-        self, kernel: str, specialization: str, capabilities: Capabilities
+        self,
+        kernel: str,
+        specialization: str,
+        capabilities: Capabilities,
+        sizes: Mapping[str, int] | None = None,
     ) -> Artifact | Refusal:
-        """The first variant, in the device's order of targets, that the device can run."""
+        """The first variant, in the device's order of targets, that the device can run; with the
+        sizes of a problem (parameter -> value, or elements of a buffer), the best one for it."""
         from ..ir.targets import Capabilities  # whoever has some has imported it
         from .selection import choose
 
         expect(capabilities, Capabilities, f"select {kernel}")
-        return choose(self.artifacts(kernel, specialization), capabilities)
+        return choose(self.artifacts(kernel, specialization), capabilities, sizes)
 
     def _missing(self, kernel: str, specialization: str) -> ArtifactMissing:
         names = self.kernels()

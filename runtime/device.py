@@ -7,7 +7,7 @@ order in which it was submitted. Every wait is bounded; a `Poisoned` error ends 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.dtypes import DType
 from . import lifetime
 from .arguments import adopted, bind, checked, positional
-from .bundle import Bundle
+from .bundle import Artifact, Bundle
 from .errors import (
     ArgumentError,
     GristmillError,
@@ -46,12 +46,14 @@ from .memory import (
 )
 from .recording import Recording
 from .refusal import Refusal
+from .selection import choose, measured
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..ir.targets import Capabilities
     from .binder import Direct
+    from .tuning import Choices
 
 
 class Device(Holdings):
@@ -64,7 +66,7 @@ class Device(Holdings):
         self, name: str, capabilities: Capabilities, timeout: float = WAIT_SECONDS
     ) -> None:
         super().__init__(name, capabilities, timeout)
-        self._kernels: dict[tuple[str, str], LoadedKernel] = {}
+        self._kernels: dict[tuple[str, ...], LoadedKernel] = {}
         self._binding_keys: dict[tuple[Any, ...], object] = {}
 
     # what callers use
@@ -133,24 +135,46 @@ class Device(Holdings):
         return adopted(self, value)
 
     @entry
-    def load(self, bundle: Bundle, kernel: str, specialization: str | None = None) -> LoadedKernel:
+    def load(
+        self,
+        bundle: Bundle,
+        kernel: str,
+        specialization: str | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> LoadedKernel:
         """The kernel from the best artifact for this device; the same again for a second call.
 
+        sizes: of the problem (parameter -> value, or elements of a buffer), where the best variant
+        depends on them. Without them, launches choose among what was measured on such a device.
         Raises Refused (no variant fits), ArtifactMissing, ArtifactCorrupt, ManifestInvalid.
         """
         expect(bundle, Bundle, self.name)
         expect(kernel, str, self.name)
+        self._meet(bundle)
         if specialization is None:
             specialization = bundle.specialization(kernel)
-        found = bundle.select(kernel, specialization, self.capabilities)
+        found = bundle.select(kernel, specialization, self.capabilities, sizes)
         if isinstance(found, Refusal):
             raise Refused(found)
-        key = (found.manifest.sha256, found.manifest.to_json())
-        if key not in self._kernels:
-            loaded = LoadedKernel(self, found, self._load(found, found.read()))
-            loaded.faults = self._faults.reserve([(loaded, None)])
-            self._kernels[key] = loaded
-        return self._kernels[key]
+        loaded = self._loaded(found)
+        artifacts = bundle.artifacts(kernel, specialization)
+        if sizes is None and len(artifacts) > 1:
+            choices = measured(artifacts, found, self.capabilities)
+            if choices is not None:
+                return self._choosing(loaded, choices, bundle.digest)
+        return loaded
+
+    @entry
+    def load_artifact(self, bundle: Bundle, artifact: Artifact) -> LoadedKernel:
+        """The kernel from one artifact of a bundle, whatever else there is; Refused where this
+        device lacks what it needs."""
+        expect(bundle, Bundle, self.name)
+        expect(artifact, Artifact, self.name)
+        self._meet(bundle)
+        found = choose([artifact], self.capabilities)
+        if isinstance(found, Refusal):
+            raise Refused(found)
+        return self._loaded(found)
 
     def launch(self, kernel: LoadedKernel, /, *args: Any, grid: Any = None, **named: Any) -> None:
         """Submit one launch with device buffers and scalars; returns before it is done."""
@@ -275,8 +299,32 @@ class Device(Holdings):
         self._faults.settle()
         return fault
 
+    def _meet(self, bundle: Bundle) -> None:
+        """What a device takes from a bundle for itself."""
+
+    def _loaded(self, artifact: Artifact) -> LoadedKernel:
+        key = (artifact.manifest.sha256, artifact.manifest.to_json())
+        if key not in self._kernels:
+            loaded = LoadedKernel(self, artifact, self._load(artifact, artifact.read()))
+            loaded.faults = self._faults.reserve([(loaded, None)])
+            self._kernels[key] = loaded
+        return self._kernels[key]
+
+    def _choosing(self, first: LoadedKernel, choices: Choices, digest: str) -> LoadedKernel:
+        """A handle whose launches choose, for a bundle of a digest. It is none of the kernels that
+        it chooses from."""
+        from .tuning import Choice
+
+        key = (first.manifest.sha256, first.manifest.to_json(), digest)
+        if key not in self._kernels:
+            handle = LoadedKernel(self, first.artifact, first.code)
+            handle.choice = Choice(first, choices)
+            self._kernels[key] = handle
+        return self._kernels[key]
+
     def _first(self, kernel: LoadedKernel) -> Direct:
-        kernel.direct = self._direct(kernel)
+        choice = kernel.choice
+        kernel.direct = self._direct(kernel) if choice is None else choice.direct
         return kernel.direct
 
     def _own(self, buffer: Buffer) -> None:
@@ -296,7 +344,10 @@ class Device(Holdings):
     ) -> None:
         from .host import HostArguments
 
-        host = HostArguments(self, kernel, positional(kernel, args, named))
+        values = positional(kernel, args, named)
+        if kernel.choice is not None:
+            kernel = kernel.choice.of(values, grid)
+        host = HostArguments(self, kernel, values)
         command = bind(kernel, host.values, grid, host.binding)
         if command.groups:
             host.send()

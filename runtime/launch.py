@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .bundle import Artifact
     from .device import Device
     from .faults import FaultRange
+    from .tuning import Choice
 
 Grid = tuple[int, int, int]
 MAX_GROUPS = (1 << 32) - 1  # linear group ids are 32-bit everywhere
@@ -80,6 +81,7 @@ class LoadedKernel:
         )
         self.quick: Quick | None = None  # once launched
         self.direct: Direct | None = None  # the same
+        self.choice: Choice | None = None  # of a handle whose launches choose a variant
         limit = device.capabilities.limits.loop_iterations
         turns = expression(self.manifest.facts.get("loop_turns"))
         self.turns = turns if limit is not None and isinstance(turns, tuple) else None

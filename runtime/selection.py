@@ -9,7 +9,7 @@ beside the device that loads it, imported once such an artifact is there.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from .refusal import Lack, Refusal
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..ir.targets import Capabilities
     from ..store.manifest import Manifest
     from .bundle import Artifact
+    from .tuning import Choices
 
 # backend -> the device in `devices/` with its rules
 RULES = {"cubin": "cuda", "ptx": "cuda", "hsaco": "hsa"}
@@ -44,16 +45,28 @@ def rules_for(target: str) -> Rules | None:
     return cast("Rules", importlib.import_module(f".devices.{device}.rules", __package__))
 
 
-def choose(artifacts: Sequence[Artifact], capabilities: Capabilities) -> Artifact | Refusal:
+def choose(
+    artifacts: Sequence[Artifact],
+    capabilities: Capabilities,
+    sizes: Mapping[str, int] | None = None,
+) -> Artifact | Refusal:
     """Of the artifacts of one specialization the first, in the device's order of targets, that the
-    device can run."""
+    device can run; with the sizes of a problem, the best of that target for it (`tuning`)."""
     lacks = []
     for target in capabilities.targets:
+        fitting = []
         for number, artifact in enumerate(_variants(artifacts, target, capabilities)):
             missing = lacking(artifact.manifest, capabilities)
-            if not missing:
+            if missing:
+                lacks.append(Lack(artifact.manifest.target, number, missing))
+            elif sizes is None:
                 return artifact
-            lacks.append(Lack(artifact.manifest.target, number, missing))
+            else:
+                fitting.append(artifact)
+        if fitting:
+            from .tuning import checked_sizes, choices
+
+            return choices(fitting, capabilities).best(checked_sizes(fitting[0], sizes))
     first = artifacts[0].manifest
     return Refusal(
         first.kernel,
@@ -64,6 +77,21 @@ def choose(artifacts: Sequence[Artifact], capabilities: Capabilities) -> Artifac
         (*lacks, *_unloadable(artifacts, capabilities)),
         _advice(artifacts, capabilities),
     )
+
+
+def measured(
+    artifacts: Sequence[Artifact], chosen: Artifact, capabilities: Capabilities
+) -> Choices | None:
+    """What there is to choose from beside the first that fits, where some of it was measured on
+    such a device; else None."""
+    target = listed(chosen.manifest.target)
+    variants = _variants(artifacts, target, capabilities)
+    if not any("tuned" in a.manifest.facts for a in variants):
+        return None
+    from .tuning import choices
+
+    found = choices([a for a in variants if not lacking(a.manifest, capabilities)], capabilities)
+    return found if found.measured else None
 
 
 def lacking(manifest: Manifest, capabilities: Capabilities) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "cli": (
         {"cli", "ir", "store", "kernels", "backends", "runtime", "fuzz", "__version__"},
         {"numpy"},
-        set(),
+        {"yaml"},
     ),
 }
 TOP = {"ir", "store", "kernels", "backends", "planner", "runtime", "models", "fuzz", "cli"}

@@ -5,15 +5,18 @@ from __future__ import annotations
 import difflib
 import importlib.metadata
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gristmill.backends.llvm.machine import ROUTES
 from gristmill.ir.targets import BACKENDS, Target, UnknownTargetError
 
+from .constexprs import MADE_FROM, Constexprs, Variants, constexprs, places
 from .document import ConfigError, Node, nearest, read
+from .spaces import Tune, tune_of
+from .tuned import Winner, Winners
+from .tuned import load as measured
 
 SUFFIXES = {
     **{"interp": ".kir", "cpu": ".so", "spirv": ".spv", "wgsl": ".wgsl"},
@@ -26,24 +29,7 @@ LOADS = {
     **dict.fromkeys(("wgpu", "webgpu"), ("wgsl",)),
     "vulkan": ("spirv",),
 }
-# Backends whose artifacts are made of another one's: those variants are theirs.
-MADE_FROM = {"cubin": "ptx"}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class Constexprs(dict[str, Any]):
-    """Values of constexprs. places: FILE:LINE where each of them stands, and all of them at ""."""
-
-    def __init__(self, values: dict[str, Any] | None = None, places: dict[str, str] | None = None):
-        super().__init__(values or {})
-        self.places = places or {}
-
-    def with_(self, other: Constexprs) -> Constexprs:
-        """These, with those of `other` in their place."""
-        return Constexprs({**self, **other}, {**self.places, **other.places})
-
-
-Variants = dict[str, tuple[Constexprs, ...]]  # by backend, target or family, `hsaco-gfx9*`
 
 
 def path_name(name: str) -> str:
@@ -84,7 +70,8 @@ class TargetRow:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A kernel's configuration: `module` in kernels/, specializations, variants.
+    """A kernel's configuration: `module` in kernels/, specializations, variants; what is declared
+    to be tuned, and the winners of what was measured.
 
     Variants belong to a backend, to a family of its targets (`hsaco-gfx9*`: names that begin so) or
     to one target, which then has those alone; those of one specialization (`own`) go before those
@@ -98,6 +85,8 @@ class KernelRow:
     variants: Variants = field(default_factory=dict)
     own: dict[str, Variants] = field(default_factory=dict)
     targets: tuple[str, ...] | None = None
+    tune: Tune | None = None
+    winners: Winners = field(default_factory=dict)
 
     def variants_for(
         self, specialization: str, target: TargetRow
@@ -105,24 +94,23 @@ class KernelRow:
         """Whose variants a target has (its own or its backend's), and those variants."""
         for backend in (target.backend, MADE_FROM.get(target.backend, target.backend)):
             own = self.own.get(specialization, {})
-            for where in _places(f"{backend}-{target.arch}", {*own, *self.variants}):
+            for where in places(f"{backend}-{target.arch}", {*own, *self.variants}):
                 for variants in (own, self.variants):
                     if where in variants:
                         return where, variants[where]
         return target.backend, (Constexprs(),)
 
+    def points(self, specialization: str, target: TargetRow) -> tuple[Constexprs, ...]:
+        """The points of the space that is declared for a target."""
+        tune = self.tune
+        return tune.points(specialization, target.backend, target.arch) if tune else ()
+
+    def winners_for(self, specialization: str, target: TargetRow) -> tuple[Winner, ...]:
+        """The variants that won on devices of a target, declared ones among them."""
+        return self.winners.get((specialization, target.name), ())
+
     def builds_for(self, target: TargetRow) -> bool:
         return self.targets is None or bool({target.backend, target.name} & set(self.targets))
-
-
-def _places(target: str, keys: Iterable[str]) -> Iterator[str]:
-    """Where the variants of a target may stand, the nearest first: itself, without settings, its
-    families, its backend."""
-    plain = target.partition(":")[0]
-    families = [k for k in keys if k.endswith("*") and plain.startswith(k[:-1])]
-    yield from dict.fromkeys((target, plain))
-    yield from sorted(families, key=len, reverse=True)
-    yield target.partition("-")[0]
 
 
 @dataclass(frozen=True)
@@ -165,6 +153,7 @@ def load(root: Path, keep_going: bool = False) -> Config:
             kernels[row.kernel] = row
     if not kernels and not faults:
         raise ConfigError("configs/kernels: no kernel is configured (expected *.yaml files)")
+    kernels = measured(root, kernels, targets, faults)
     llvm = toolchain["llvm"].choice(ROUTES) if "llvm" in toolchain else ROUTES[0]
     return Config(targets, kernels, tools, llvm, faults)
 
@@ -212,7 +201,7 @@ def _tool(package: Node, accepts: dict[str, Node]) -> str:
 
 def _kernel(document: Node, stem: str, targets: dict[str, TargetRow], root: Path) -> KernelRow:
     keys = document.mapping(
-        ["kernel", "module", "specializations", "variants", "targets"], ["specializations"]
+        ["kernel", "module", "specializations", "variants", "targets", "tune"], ["specializations"]
     )
     kernel = _word(keys["kernel"]) if "kernel" in keys else stem
     module = _word(keys["module"]) if "module" in keys else stem
@@ -230,7 +219,18 @@ def _kernel(document: Node, stem: str, targets: dict[str, TargetRow], root: Path
         _variants(keys["variants"], targets) if "variants" in keys else {},
         own,
         _restriction(keys["targets"], targets) if "targets" in keys else None,
+        _tune(keys["tune"], specializations, targets) if "tune" in keys else None,
     )
+
+
+def _tune(node: Node, specializations: Iterable[str], targets: dict[str, TargetRow]) -> Tune:
+    spaces = node.mapping().get("spaces")
+    names = spaces.mapping() if spaces else {}
+    known = [*SUFFIXES, *targets, *(name for name in names if _is_family(name, targets))]
+    for name, space in names.items():
+        if name not in known:
+            space.fail(f"unknown target or backend {name!r}{meant(name, known)}")
+    return tune_of(node, specializations)
 
 
 def _specializations(
@@ -243,7 +243,7 @@ def _specializations(
         entries = value.mapping()
         if (variants := entries.pop("variants", None)) is not None:
             own[name] = _variants(variants, targets)
-        found[name] = _constexprs(value, entries)
+        found[name] = constexprs(value, entries)
     if not found:
         node.fail("a kernel needs at least one specialization")
     return found, own
@@ -268,7 +268,7 @@ def _variants(node: Node, targets: dict[str, TargetRow]) -> Variants:
     for where, variants in node.mapping().items():
         if where not in known:
             variants.fail(f"unknown target or backend {where!r}{meant(where, known)}")
-        found[where] = tuple(_constexprs(node, node.mapping()) for node in variants.sequence())
+        found[where] = tuple(constexprs(node, node.mapping()) for node in variants.sequence())
         if not found[where]:
             variants.fail("an empty list would build nothing; write [{}] for the plain kernel")
     return found
@@ -281,11 +281,6 @@ def _is_family(key: str, targets: dict[str, TargetRow]) -> bool:
 def _restriction(node: Node, targets: dict[str, TargetRow]) -> tuple[str, ...]:
     known = {*targets, *(row.backend for row in targets.values())}
     return tuple(item.choice(known) for item in node.sequence())
-
-
-def _constexprs(node: Node, entries: dict[str, Node]) -> Constexprs:
-    values = {name: entry.constexpr() for name, entry in entries.items()}
-    return Constexprs(values, {"": node.place, **{n: e.place for n, e in entries.items()}})
 
 
 def _word(node: Node) -> str:

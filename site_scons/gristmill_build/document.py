@@ -66,6 +66,10 @@ class Node:
                 self.fail(f"the key {name!r} is missing")
         return found
 
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.node, yaml.SequenceNode)
+
     def sequence(self) -> list[Node]:
         if not isinstance(self.node, yaml.SequenceNode):
             self.fail(f"expected a list, got {self._kind()}")

@@ -12,10 +12,11 @@ from gristmill.ir.targets import BACKENDS
 from gristmill.store.files import sweep, write_atomic
 
 from . import faults, web
-from .config import MADE_FROM, SUFFIXES, Config
+from .config import SUFFIXES, Config
+from .constexprs import MADE_FROM
 from .host import host
 from .options import Choice, UsageError
-from .plan import Compile, Plan, Replay, Trace, joined, plan, tools
+from .plan import Compile, Plan, Replay, Trace, files, joined, listed, plan, tools
 
 # Folders of the project that no build writes to.
 SOURCES = (
@@ -150,7 +151,5 @@ def _replay(env: Any, step: Replay) -> None:
 
 
 def _bundle(env: Any, nodes: Plan) -> Any:
-    rows = [[step.artifact, step.manifest, step.trace.locs] for step in nodes.compiles]
-    rows += [[step.artifact, step.manifest, ""] for step in nodes.replays]
-    files = dict.fromkeys(name for row in rows for name in row if name)
-    return env.Bundle(nodes.bundle, [*files, _value(env, rows)])
+    rows = [listed(step) for step in (*nodes.compiles, *nodes.replays)]
+    return env.Bundle(nodes.bundle, [*files(rows), _value(env, rows)])

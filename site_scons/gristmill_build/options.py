@@ -16,6 +16,7 @@ from gristmill.store.pack.codecs import CODECS
 from .config import Config, KernelRow, TargetRow, meant
 from .document import nearest
 
+TUNING = "artifacts/tuning"  # where tune= builds: beside the bundle that ships
 CODEGENS = ("direct", "llc")  # what makes SPIR-V
 _DAY = 86_400  # seconds
 _SWITCH = {"on": True, "1": True, "off": False, "0": False}
@@ -40,6 +41,9 @@ OPTIONS: dict[str, Option] = {
     ),
     "arch": Option("ARCH,...", "architectures within the targets, also those built on request"),
     "kernel": Option("KERNEL,...", "kernels to build (else all)"),
+    "tune": Option(
+        "KERNEL,...", "all points of what these kernels declare to be tuned (docs/TUNING.md)"
+    ),
     "checks": Option("on | off", "check every access against its bounds", "off"),
     "toolchain": Option("llvmlite | llc | clang", "how LLVM is reached (else as configured)"),
     "spirv_codegen": Option(
@@ -71,6 +75,7 @@ class Choice:
     kernels: tuple[KernelRow, ...]
     faults: dict[str, str]
     everything: bool  # neither targets nor kernels are named
+    tune: bool  # not the variants to ship, but all that can be measured
     checks: bool
     llvm: str
     spirv_codegen: str
@@ -91,25 +96,30 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
     for name in arguments:
         if name not in OPTIONS:
             raise UsageError(f"unknown option {name!r}{nearest(name, OPTIONS)}")
-    for name in ("target", "arch", "kernel", "out"):
+    for name in ("target", "arch", "kernel", "tune", "out"):
         if name in arguments and not _words(arguments[name]):
             raise UsageError(f"{name}= names nothing; leave it out, or give {OPTIONS[name].values}")
     said = {name: arguments.get(name, option.default) for name, option in OPTIONS.items()}
     targets = _targets(said["target"], said["arch"], config.targets)
-    names = _kernels(said["kernel"], config)
+    if said["kernel"] and said["tune"]:
+        raise UsageError(f"tune={said['tune']} names the kernels; leave kernel= out")
+    names = _kernels(said["kernel"] or said["tune"], config)
     kernels = tuple(config.kernels[name] for name in names if name in config.kernels)
     _matched(kernels, targets, bool(said["kernel"]))
+    if said["tune"]:
+        _tunable(kernels, targets)
     return Choice(
         targets,
         kernels,
         {name: config.faults[name] for name in names if name in config.faults},
-        not (said["target"] or said["arch"] or said["kernel"]),
+        not (said["target"] or said["arch"] or said["kernel"] or said["tune"]),
+        bool(said["tune"]),
         _switch("checks", said["checks"]),
         _word("toolchain", said["toolchain"] or config.llvm, ROUTES),
         _word("spirv_codegen", said["spirv_codegen"], CODEGENS),
         _seconds("deadline", said["deadline"]),
         _word("codec", said["codec"], tuple(CODECS)),
-        said["out"] or "artifacts",
+        arguments.get("out") or (TUNING if said["tune"] else said["out"]),
         said["cache"],
         said["cache_mode"] and _word("cache_mode", said["cache_mode"], CACHE_MODES),
         said["farm"],
@@ -236,6 +246,14 @@ def _matched(kernels: tuple[KernelRow, ...], targets: tuple[TargetRow, ...], nam
         chosen = ", ".join(target.name for target in targets)
         only = ", ".join(row.targets or ())
         raise UsageError(f"{row.kernel} is built only for {only}, not for {chosen}")
+
+
+def _tunable(kernels: tuple[KernelRow, ...], targets: tuple[TargetRow, ...]) -> None:
+    """Refuses kernels that declare nothing to be tuned for any of the targets."""
+    for row in kernels:
+        if not any(row.points(name, t) for name in row.specializations for t in targets):
+            chosen = ", ".join(target.name for target in targets)
+            raise UsageError(f"tune={row.kernel}: {row.file} declares no space for {chosen}")
 
 
 def _usual(row: TargetRow, name: str) -> bool:

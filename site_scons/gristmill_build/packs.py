@@ -25,7 +25,7 @@ from gristmill.store.trust.signing import is_of, signature_file
 from . import faults, refusals, wheels
 from .config import Config
 from .options import Choice
-from .plan import Made, plan
+from .plan import Made, files, listed, plan
 from .steps import entry, guarded
 from .workshop import StepError
 
@@ -56,12 +56,11 @@ def declare(
         steps = [s for s in (*nodes.compiles, *nodes.replays) if s.target.name == target.name]
         if not steps:
             continue
-        rows = [_row(step) for step in steps]
+        rows = [listed(step) for step in steps]
         request = {"rows": rows, **_request(env, choice, steps, source)}
         value = env.Value(json.dumps(request, sort_keys=True, separators=(",", ":")))
-        files = dict.fromkeys(name for row in rows for name in row if name)
         pack = f"{choice.out}/{FOLDER}/gristmill-{target.folder}.pack"
-        node = env.Pack([pack, f"{pack}{provenance.SUFFIX}"], [*files, value])
+        node = env.Pack([pack, f"{pack}{provenance.SUFFIX}"], [*files(rows), value])
         env.Clean(node, f"{pack}.sig")
         env.Depends(node, faults.unconfigured(env, choice))
         made += node
@@ -92,11 +91,6 @@ def _outputs(root: Path, choice: Choice) -> list[str]:
     return [f"{choice.out}/{FOLDER}/{path.name}" for path in found if path.is_file()]
 
 
-def _row(step: Made) -> list[str]:
-    trace = getattr(step, "trace", None)  # a replay loop has none
-    return [step.artifact, step.manifest, trace.locs if trace is not None else ""]
-
-
 def _request(env: Any, choice: Choice, steps: list[Made], source: dict[str, Any]) -> dict[str, Any]:
     """What a target's record says, as JSON."""
     target = steps[0].target.name
@@ -113,6 +107,7 @@ def _request(env: Any, choice: Choice, steps: list[Made], source: dict[str, Any]
             "toolchain": choice.llvm,
             "spirv_codegen": choice.spirv_codegen,
             "codec": choice.codec,
+            **({"tune": True} if choice.tune else {}),
         },
         "source": source,
         "stages": stages,

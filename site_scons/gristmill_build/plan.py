@@ -5,19 +5,25 @@
     OUT/TARGET/replay.so and .json                        one Replay for each cpu target
     OUT/bundle.json                                       the Bundle
 
-A variant without constexprs of its own shares the trace of the plain specialization. TARGET is the
-name of the target, with dots for its colons.
+After the declared variants of a target come those that won on its devices (`tuned`), or, with
+tune=, all points of the declared space. A variant without constexprs of its own shares the trace of
+the plain specialization. TARGET is the name of the target, with dots for its colons.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from .config import Config, Constexprs, KernelRow, TargetRow, path_name
+from . import notes
+from .config import Config, KernelRow, TargetRow, path_name
+from .constexprs import Constexprs
 from .options import Choice
 
+# Of an artifact in a bundle: its path, its manifest's, its line table's or "", its notes if any.
+Row = list[Any]
 THROUGH_LLVM = ("cpu", "ptx", "cubin", "hsaco")
 # Backends with a module `replay` that makes a target's replay loop.
 REPLAYED = ("cpu",)
@@ -67,10 +73,24 @@ class Replay(Made):
 
 @dataclass(frozen=True)
 class Compile(Made):
-    """Kernel IR to an artifact for one target."""
+    """Kernel IR to an artifact for one target. notes: what the index says of it beside its
+    manifest (see `notes`)."""
 
     trace: Trace
     options: dict[str, Any]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def listed(step: Made) -> Row:
+    """What a bundle lists of a step."""
+    if not isinstance(step, Compile):
+        return [step.artifact, step.manifest, ""]
+    return [step.artifact, step.manifest, step.trace.locs, *([step.notes] if step.notes else [])]
+
+
+def files(rows: list[Row]) -> list[str]:
+    """The files of rows, each once."""
+    return list(dict.fromkeys(name for row in rows for name in row[:3] if name))
 
 
 @dataclass(frozen=True)
@@ -95,7 +115,9 @@ def plan(choice: Choice, config: Config) -> Plan:
     for row in choice.kernels:
         for specialization in row.specializations:
             for target in filter(row.builds_for, choice.targets):
-                for n, trace in enumerate(_variants(choice.out, row, specialization, target)):
+                if choice.tune and not row.points(specialization, target):
+                    continue
+                for n, (trace, said) in enumerate(_variants(choice, row, specialization, target)):
                     trace = traces.setdefault(trace.stem, trace)
                     stem = f"{choice.out}/{target.folder}/{row.kernel}/{specialization}"
                     compiles.append(
@@ -105,6 +127,7 @@ def plan(choice: Choice, config: Config) -> Plan:
                             stem + (f".{n}" if n else ""),
                             trace,
                             {"checks": choice.checks, **_route(choice, target.backend)},
+                            said,
                         )
                     )
     replays = tuple(
@@ -152,10 +175,29 @@ def _route(choice: Choice, backend: str) -> dict[str, Any]:
     return {"llvm": choice.llvm} if through else {}
 
 
-def _variants(out: str, row: KernelRow, specialization: str, target: TargetRow) -> Iterator[Trace]:
+def _variants(
+    choice: Choice, row: KernelRow, specialization: str, target: TargetRow
+) -> Iterator[tuple[Trace, dict[str, Any]]]:
+    """The variants of a specialization in their order, each with what the index says of it."""
     plain = row.specializations[specialization]
-    where, variants = row.variants_for(specialization, target)
-    for n, override in enumerate(variants):
-        mark = f".{path_name(where)}.{n}" if override else ""
-        stem = f"{out}/kir/{row.kernel}/{specialization}{mark}"
-        yield Trace(row, specialization, plain.with_(override), stem)
+    where, declared = row.variants_for(specialization, target)
+    winners = row.winners_for(specialization, target)
+    won = [winner.constexprs for winner in winners]
+    more = row.points(specialization, target) if choice.tune else won
+    rows = dict(zip(map(_text, won), winners, strict=True))
+    marks = [f".{path_name(where)}.{n}" if override else "" for n, override in enumerate(declared)]
+    variants = [*zip(declared, marks, strict=True)]
+    kind = "point" if choice.tune else "tuned"
+    variants += [
+        (point, f".{kind}.{target.folder}.{n}")
+        for n, point in enumerate(more)
+        if point not in declared
+    ]
+    for override, mark in variants:
+        stem = f"{choice.out}/kir/{row.kernel}/{specialization}{mark}"
+        trace = Trace(row, specialization, plain.with_(override), stem)
+        yield trace, notes.of(row, override, rows.get(_text(override)), choice.tune)
+
+
+def _text(constexprs: Constexprs) -> str:
+    return json.dumps(constexprs, sort_keys=True)

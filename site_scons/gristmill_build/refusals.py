@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from .plan import Row
 from .workshop import StepError
 
 _WORD = "refused"
-Row = list[str]  # paths of artifact, manifest and line table
 
 
 def or_refusal(make: Callable[[], dict[str, bytes]]) -> dict[str, bytes]:

@@ -29,6 +29,9 @@ from gristmill.store.key import assemble_action, compile_action, trace_action
 from gristmill.store.manifest import Manifest
 
 from . import refusals
+from .document import ConfigError
+from .notes import noted
+from .plan import Row
 from .workshop import StepError, Workshop
 
 OUTPUTS = ("artifact", "manifest")
@@ -80,7 +83,7 @@ def one_line(error: BaseException) -> str:
         column = getattr(error, "column", None)
         place = f"{error.file}:{error.line}" + (f":{column}" if column else "")  # type: ignore[attr-defined]
         message = f"{place}: {message}"
-    elif not message and not isinstance(error, StepError | TraceError | WriteError):
+    elif not message and not isinstance(error, ConfigError | StepError | TraceError | WriteError):
         message = f"{type(error).__name__}: {error} (verbose=1 shows where)"
     return "; ".join(filter(None, map(str.strip, str(message or error).splitlines())))
 
@@ -272,10 +275,12 @@ def bundle(target: Any, source: Any, env: Any) -> None:
     refusals.tell(refused, rows)
 
 
-def entry(row: list[str], out: Path) -> Entry:
+def entry(row: Row, out: Path) -> Entry:
     """An artifact of a bundle in the folder `out`: its file, its manifest, its places if any."""
-    artifact, manifest_path, locs = row
+    artifact, manifest_path, locs, *said = row
     manifest = Manifest.from_json(Path(manifest_path).read_bytes(), manifest_path)
+    for notes in said:
+        manifest = noted(manifest, notes)
     check_artifact(Path(artifact), manifest)
     places = site_places(manifest, Path(locs).read_bytes()) if locs and manifest.sites else ()
     return Entry(manifest, os.path.relpath(artifact, out).replace(os.sep, "/"), places)

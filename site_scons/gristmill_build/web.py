@@ -17,7 +17,7 @@ from gristmill.store.wgsl_pack import wgsl_pack
 from . import faults
 from .config import Config
 from .options import Choice, UsageError
-from .plan import Compile, Plan, plan
+from .plan import Compile, Plan, files, listed, plan
 from .steps import entry, guarded, write_all
 
 JOB = "web"
@@ -51,10 +51,9 @@ def outputs(root: Path, choice: Choice) -> list[str]:
 def declare(env: Any, root: Path, choice: Choice, compiles: tuple[Compile, ...]) -> None:
     """The alias `web`: the pack, and a copy of every file of the page."""
     folder = f"{choice.out}/web"
-    rows = [[step.artifact, step.manifest, step.trace.locs] for step in compiles]
-    files = dict.fromkeys(name for row in rows for name in row)
+    rows = [listed(step) for step in compiles]
     value = env.Value(json.dumps(rows, sort_keys=True, separators=(",", ":")))
-    made = [env.WebPack(f"{folder}/{PACK}", [*files, value])]
+    made = [env.WebPack(f"{folder}/{PACK}", [*files(rows), value])]
     for path in sorted((root / "web").rglob("*")):
         if path.is_file():
             name = path.relative_to(root / "web").as_posix()

@@ -39,7 +39,7 @@ class Workshop:
     ) -> None:
         self.store, self.jobs, self.verbose, self.package = store, jobs, verbose, package
         self.deadline, self.farm = deadline, farm
-        # Where the constexprs of a trace stand, by the file that it makes: see config.Constexprs.
+        # Where the constexprs of a trace stand, by the file that it makes: see `Constexprs`.
         self.places: dict[str, dict[str, str]] = {}
         self.changed: set[str] = set()  # results that were changed after they were built
         self._sources: dict[str, bytes] = {}

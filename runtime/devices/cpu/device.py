@@ -8,8 +8,7 @@ from ....ir.replay_abi import KERNEL, SPECIALIZATION
 from ....ir.targets import Capabilities
 from ...bundle import Artifact, Bundle
 from ...errors import ArgumentError, ArtifactMissing
-from ...launch import Command, LoadedKernel
-from ...life import entry
+from ...launch import Command
 from ...memory import GRANULE, is_size
 from ..host_device import HostDevice, Recorded, host_limits
 from .level import model_name, targets
@@ -61,13 +60,6 @@ class CpuDevice(HostDevice):
         self._libraries: list[Library] = []
         self._loop: ReplayLoop | None = None
 
-    @entry
-    def load(self, bundle: Bundle, kernel: str, specialization: str | None = None) -> LoadedKernel:
-        """As every device; recordings use the replay loop of the first bundle that has one."""
-        if self._loop is None:
-            self._find_loop(bundle)
-        return super().load(bundle, kernel, specialization)
-
     def _load(self, artifact: Artifact, blob: bytes) -> Code:
         library = Library(blob, str(artifact.file))
         self._libraries.append(library)
@@ -101,8 +93,10 @@ class CpuDevice(HostDevice):
                 return
         super()._replay(handle)
 
-    def _find_loop(self, bundle: Bundle) -> None:
-        """Load the replay loop of a bundle that has one for this device."""
+    def _meet(self, bundle: Bundle) -> None:
+        """Load the replay loop of the first bundle that has one for this device."""
+        if self._loop is not None:
+            return
         try:
             found = bundle.select(KERNEL, SPECIALIZATION, self.capabilities)
         except ArtifactMissing:
