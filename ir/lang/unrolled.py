@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _FEWEST = 3  # iterations for which one that is thrown away pays
 _CONSTANT = frozenset(
-    {bool, int, float, str, type(None), DType, VectorType, FragmentType, Intrinsic, Memory, Counter}
+    {bool, int, float, str, type(None), DType, VectorType, FragmentType, Intrinsic}
+    | {Memory, Registers, Counter}
 )
 State = dict[Slot, Entry]
 
@@ -66,10 +67,8 @@ def _begin(t: Tracer, loop: Repetition, iteration: Iteration) -> State | None:
         array = t.state.get((frame, variable))
         if type(array) is not Registers or (array.number, ANY) in t.state:
             continue
-        if len(array.shape) != 1 or min(items) < 0 or max(items) >= array.count:
-            return None
         held = [t.state.get((array.number, n)) for n in items]
-        if any(type(cell) is not Value or cell.type != array.type for cell in held):
+        if len(array.shape) != 1 or any(type(cell) is not Value for cell in held):
             return None
         arrays.add(array.number)
     state: State = {}
@@ -85,7 +84,7 @@ def _begin(t: Tracer, loop: Repetition, iteration: Iteration) -> State | None:
         if type(entry) is Value:
             state[slot] = iteration.given[slot] = t.builder.value(entry.type, entry.hint)
         else:
-            state[slot] = Undefined("the iterations of the loop differ in it")
+            state[slot] = Undefined()  # without a reason, a join with it gives another
     return state
 
 
@@ -94,7 +93,7 @@ def _changes(
 ) -> State | None:
     """Trace the iteration: what it leaves changed, but for its number. None, and nothing done,
     where it cannot be copied."""
-    frame, exits, kept, numbers = t.frame, len(t.frame.exits), t.kept, t.numbers
+    frame, exits, kept = t.frame, len(t.frame.exits), t.kept
     counts = len(t.asked), len(t.sites), len(t.allocs)
     variable = _variable(t, node)
     changed: State = {}
@@ -111,9 +110,8 @@ def _changes(
         attempt.done = (
             counts == (len(t.asked), len(t.sites), len(t.allocs))
             and not t.dead
-            and begin.keys() <= end.keys()
             and changed.keys() <= own
-            and all(_lasts(iteration, begin, s, e, numbers) for s, e in changed.items())
+            and all(_lasts(iteration, begin, s, e) for s, e in changed.items())
         )
     if not attempt.done:
         del frame.exits[exits:]
@@ -122,17 +120,15 @@ def _changes(
     return changed
 
 
-def _lasts(iteration: Iteration, begin: State, slot: Slot, entry: Entry, numbers: int) -> bool:
+def _lasts(iteration: Iteration, begin: State, slot: Slot, entry: Entry) -> bool:
     """Whether what an iteration leaves in a slot says what each of its copies leaves, and is of the
-    type that the next one begins with. numbers: register arrays have those up to it."""
+    type that the next one begins with."""
     if (given := iteration.given.get(slot)) is not None:
         return type(entry) is Value and entry.type == given.type
     for leaf in leaves(entry):
         kind = type(leaf)
         if kind is Undefined:
             known = leaf.dead or slot not in begin
-        elif kind is Registers:
-            known = leaf.number <= numbers
         else:
             known = kind is Value or kind in _CONSTANT
         if not known:
@@ -142,7 +138,7 @@ def _lasts(iteration: Iteration, begin: State, slot: Slot, entry: Entry, numbers
 
 def _copy(t: Tracer, node: ast.For, iteration: Iteration, changed: State, number: int) -> None:
     """Append the iteration of a number."""
-    t.count(node, iteration.count)
+    t.count(node, iteration.count + len(iteration.constants))
     spend(t, node, iteration.count)
     state, builder = t.state, t.builder
     new: dict[int, Value] = {}
