@@ -5,9 +5,13 @@ They are made as the assembler does not make them of itself (`simt.addresses`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...ir.core import Value
 from ..simt.addresses import plus
-from .lowering import Lowering, Memory
+
+if TYPE_CHECKING:
+    from .lowering import Lowering, Memory
 
 
 def address(x: Lowering, memory: Memory, index: Value, size: int, certain: bool) -> str:

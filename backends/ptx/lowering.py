@@ -12,6 +12,7 @@ from ..llvm.types import Ty
 from ..simt.addresses import Addresses
 from ..simt.lowering import GLOBAL, SHARED, LoweringError, Memory
 from ..simt.lowering import Lowering as SimtLowering
+from .addresses import address
 from .arch import SUBGROUP, Arch
 from .arithmetic import PtxArithmetic
 from .effort import thorough
@@ -96,8 +97,6 @@ class Lowering(SimtLowering):
     def address(self, memory: Memory, index: Value, count: int, certain: bool) -> str:
         if self.thorough:
             return super().address(memory, index, count, certain)
-        from .addresses import address
-
         return address(self, memory, index, memory.type.element.bytes * count, certain)
 
     def scope(self) -> AbstractContextManager[None]:

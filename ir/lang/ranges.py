@@ -84,8 +84,6 @@ def unroll(t: Tracer, node: ast.For, items: Sequence[Entry]) -> None:
 
 
 def _iterations(t: Tracer, node: ast.For, items: Sequence[Entry], number: int) -> None:
-    from .statements import guard
-
     for n, item in enumerate(items):
         assign_to(t, node.target, item)
         t.block(node.body)
@@ -96,6 +94,8 @@ def _iterations(t: Tracer, node: ast.For, items: Sequence[Entry], number: int) -
         if certain:
             return
         if flag is not None and n + 1 < len(items):
+            from .statements import guard
+
             guard(t, node, flag, partial(_iterations, t, node, items[n + 1 :], number))
             return
         if n == 0 and type(items) is builtins.range and repeated(t, node, items[1:]):
