@@ -37,6 +37,8 @@ from ..ir.lang import (
     tanh,
 )
 from ..ir.ops import ROWS
+from . import elementary
+from .elementary import *  # what a configuration may name as OP
 from .family import (
     Args,
     Constexprs,
@@ -220,48 +222,6 @@ def op_gelu_fast(x):
     return x * select(x < 0, tail, 1 - tail)
 
 
-@device
-def op_add(a, b):
-    """a + b."""
-    return a + b
-
-
-@device
-def op_sub(a, b):
-    """a - b."""
-    return a - b
-
-
-@device
-def op_mul(a, b):
-    """a * b."""
-    return a * b
-
-
-@device
-def op_div(a, b):
-    """a / b."""
-    return a / b
-
-
-@device
-def op_max(a, b):
-    """The greater; a NaN loses."""
-    return max(a, b)
-
-
-@device
-def op_min(a, b):
-    """The lesser; a NaN loses."""
-    return min(a, b)
-
-
-@device
-def op_pow(a, b):
-    """a to the power b."""
-    return a**b
-
-
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -289,15 +249,7 @@ UNARY: dict[str, tuple[Callable[..., Any], tuple[str, ...], int]] = {
     # sqrt(1/2), its product with x, the sum and two products
     "op_gelu": (_gelu, ("erf",), 5),
     "op_gelu_fast": (_gelu, ("exp", "div"), 14),
-}
-_BINARY: dict[str, tuple[Callable[..., Any], tuple[str, ...], int]] = {
-    "op_add": (np.add, (), 0),
-    "op_sub": (np.subtract, (), 0),
-    "op_mul": (np.multiply, (), 0),
-    "op_div": (np.divide, ("div",), 0),
-    "op_max": (np.fmax, (), 0),
-    "op_min": (np.fmin, (), 0),
-    "op_pow": (np.power, ("pow",), 0),
+    **elementary.UNARY,
 }
 _POSITIVE = ("op_sqrt", "op_rsqrt", "op_log", "op_pow")
 _SIZES = (1, 255, 4096, 10_007)
@@ -380,11 +332,15 @@ def _binary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator
     for n in _SIZES:
         second = normal(rng, n, t, 4.0)
         yield {"a": _values(rng, n, op, constexprs), "b": second, "y": empty(n, t)}
+    if not t.is_float:
+        edges = np.array([t.min, -33, -8, -1, 0, 1, 3, 31, 32, t.max], t.storage)
+        a, b = (side.reshape(-1).copy() for side in np.meshgrid(edges, edges))
+        yield {"a": a, "b": b, "y": empty(a.size, t)}
 
 
 def _binary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     t = dtype(constexprs)
-    fn, ops, roundings = _BINARY[op_name(constexprs["OP"])]
+    fn, ops, roundings = elementary.BINARY[op_name(constexprs["OP"])]
     with np.errstate(all="ignore"):
         value = fn(decode(args["a"], t), decode(args["b"], t))
     return {"y": Expected(value, tolerance(value, ops, roundings, constexprs))}
