@@ -15,7 +15,9 @@ import pytest
 
 from project import ROOT
 
-FOLDERS = ("ir", "store", "kernels", "backends", "runtime", "fuzz", "cli")
+# By their import names.
+FOLDERS = {name: name for name in ("ir", "store", "kernels", "backends", "runtime", "fuzz", "cli")}
+FOLDERS["onnx"] = "onnx_backend"
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +25,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, and the wheel made from it."""
     tree = tmp_path_factory.mktemp("tree")
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
-    for name in (*FOLDERS, "src"):
+    for name in (*FOLDERS.values(), "src"):
         shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=ignore)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree / name)
@@ -76,9 +78,9 @@ def test_the_wheel_holds_every_module(published: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         inside = {n for n in archive.namelist() if n.endswith(".py")}
     wanted = {
-        f"gristmill/{path.relative_to(tree).as_posix()}"
-        for name in FOLDERS
-        for path in (tree / name).rglob("*.py")
+        f"gristmill/{name}/{path.relative_to(tree / folder).as_posix()}"
+        for name, folder in FOLDERS.items()
+        for path in (tree / folder).rglob("*.py")
         if any(path.parent.glob("__init__.py"))
     }
     assert wanted <= inside, sorted(wanted - inside)

@@ -1,0 +1,224 @@
+"""What `gristmill.onnx` refuses, what it calls wrong, and that it goes on after either."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gristmill import runtime
+
+ONE = np.ones(3, np.float32)
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[runtime.Device]:
+    with runtime.open_device("cpu") as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(
+    require: Callable[..., None], device: runtime.Device, bundle: runtime.Bundle
+) -> Callable[..., tuple[np.ndarray, ...]]:
+    """`run("Add", [a, b], axis=1, opset=18, domain="")`: one node on the CPU."""
+    require("onnx")
+    require("cpu")
+
+    def node(
+        op: str,
+        inputs: list[Any],
+        outputs: int = 1,
+        opset: int = 18,
+        domain: str = "",
+        **named: Any,
+    ) -> tuple[np.ndarray, ...]:
+        from onnx import helper
+
+        from gristmill.onnx import GristmillBackend
+
+        names = [f"x{n}" for n in range(len(inputs))]
+        proto = helper.make_node(
+            op, names, [f"y{n}" for n in range(outputs)], name="it", domain=domain, **named
+        )
+        return GristmillBackend.run_node(proto, inputs, device, bundle=bundle, opset_version=opset)
+
+    return node
+
+
+def refusal(call: Callable[[], object]) -> Any:
+    from gristmill.onnx import NodeRefused
+
+    with pytest.raises(NodeRefused) as found:
+        call()
+    return found.value.refusal
+
+
+def test_the_runtime_and_the_command_leave_onnx_alone() -> None:
+    code = "import sys, gristmill.runtime, gristmill.cli.main; print('onnx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_refusal_says_what_is_missing(run: Callable[..., Any], device: runtime.Device) -> None:
+    wide = np.ones(3)
+    found = refusal(lambda: run("Floor", [wide]))
+    assert found == ("it", "Floor", ("f64",), device.name, "kernel unary floor_f64")
+    assert "it: Floor(f64)" in str(found)
+
+
+def test_an_operator_of_others_is_refused_before_it_runs(run: Callable[..., Any]) -> None:
+    found = refusal(lambda: run("Gadget", [ONE], domain="org.example", opset=1))
+    assert found.missing == "operator Gadget"
+
+
+@pytest.mark.parametrize("opset", [0, 999])
+def test_an_opset_that_is_not_there_is_an_error(run: Callable[..., Any], opset: int) -> None:
+    from onnx.checker import ValidationError
+    from onnx.onnx_cpp2py_export.shape_inference import InferenceError
+
+    from gristmill.onnx import InvalidNode
+
+    with pytest.raises((InvalidNode, ValidationError, InferenceError)):
+        run("Relu", [ONE], opset=opset)
+
+
+def test_after_a_refusal_the_machine_holds_nothing(
+    device: runtime.Device, bundle: runtime.Bundle, require: Callable[..., None]
+) -> None:
+    require("onnx")
+    from gristmill.onnx.machine import Machine
+    from gristmill.onnx.pieces import unary
+    from gristmill.onnx.refusal import Missing
+
+    machine = Machine(device, bundle)
+    x = machine.upload(ONE)
+    unary(machine, "neg", x)
+    with pytest.raises(Missing):
+        machine.launch("unary", "no such", x, x)
+    machine.forget()
+    machine.submit()
+    assert machine.host(x).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "named"),
+    [
+        ("Add", [ONE, np.ones(2, np.float32)], {}),
+        ("Reshape", [ONE, np.array([2, 2])], {}),
+        ("Reshape", [ONE, np.array([-2, 3])], {}),
+        ("Transpose", [ONE], {"perm": [0, 1]}),
+        ("Concat", [ONE, ONE], {"axis": 3}),
+        ("Split", [ONE, np.array([2, 2])], {"axis": 0}),
+        ("MatMul", [np.ones((2, 3), np.float32), np.ones((2, 3), np.float32)], {}),
+        ("GatherND", [np.ones((2, 3), np.float32), np.array([[1, 3]])], {}),
+        ("Expand", [ONE, np.array([2])], {}),
+    ],
+)
+def test_what_does_not_fit_is_no_refusal(
+    run: Callable[..., Any], op: str, inputs: list[np.ndarray], named: dict[str, Any]
+) -> None:
+    from onnx.checker import ValidationError
+    from onnx.onnx_cpp2py_export.shape_inference import InferenceError
+
+    from gristmill.onnx import InvalidNode
+
+    with pytest.raises((InvalidNode, ValidationError, InferenceError)):
+        run(op, inputs, **named)
+    assert run("Neg", [ONE])[0].tolist() == [-1, -1, -1]
+
+
+def test_an_index_outside_the_axis_is_a_fault_of_the_kernel(run: Callable[..., Any]) -> None:
+    with pytest.raises(runtime.KernelFault, match="outside the axis"):
+        run("Gather", [ONE, np.array([3])])
+
+
+@pytest.mark.parametrize("index", [2**32, -(2**31) - 1])
+def test_an_index_of_more_than_32_bits_is_refused(run: Callable[..., Any], index: int) -> None:
+    """Its low word may be a row."""
+    assert "64-bit index" in refusal(lambda: run("Gather", [ONE, np.array([index])])).missing
+
+
+@pytest.mark.parametrize("value", [np.array(["a"]), np.array([b"a"], object)])
+def test_strings_are_refused(run: Callable[..., Any], value: np.ndarray) -> None:
+    assert refusal(lambda: run("Identity", [value.astype(object)])).missing == "element type object"
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "expected"),
+    [
+        ("Add", [(0, 3), (1,)], (0, 3)),
+        ("Relu", [(0,)], (0,)),
+        ("MatMul", [(0, 2), (2, 3)], (0, 3)),
+        ("Softmax", [(2, 0)], (2, 0)),
+        ("Concat", [(0, 2), (3, 2)], (3, 2)),
+        ("Transpose", [(0, 4)], (4, 0)),
+    ],
+)
+def test_tensors_of_nothing(
+    run: Callable[..., Any], op: str, shapes: list[tuple[int, ...]], expected: tuple[int, ...]
+) -> None:
+    named = {"axis": 0} if op == "Concat" else {}
+    (y,) = run(op, [np.ones(shape, np.float32) for shape in shapes], **named)
+    assert y.shape == expected
+
+
+def test_a_sum_over_nothing_is_zero(run: Callable[..., Any]) -> None:
+    (y,) = run("MatMul", [np.ones((2, 0), np.float32), np.ones((0, 3), np.float32)])
+    assert y.tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(("op", "expected"), [("ReduceMin", True), ("ReduceMax", False)])
+def test_all_and_any_of_no_bools(run: Callable[..., Any], op: str, expected: bool) -> None:
+    (y,) = run(op, [np.ones((2, 0), bool), np.array([1])], opset=20)
+    assert y.view(np.uint8).tolist() == [[expected], [expected]]
+
+
+def model(shape: list[Any]) -> Any:
+    from onnx import TensorProto, helper
+
+    return helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Neg", ["x"], ["y"])],
+            "negate",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+    )
+
+
+def test_sizes_may_be_known_late(
+    device: runtime.Device, bundle: runtime.Bundle, require: Callable[..., None]
+) -> None:
+    require("onnx")
+    from gristmill.onnx import prepare
+
+    prepared = prepare(model(["n", "m"]), device, bundle=bundle)
+    for shape in ((2, 3), (1, 5)):
+        (y,) = prepared.run({"x": np.ones(shape, np.float32)})
+        assert (y == -1).all()
+        assert y.shape == shape
+
+
+@pytest.mark.parametrize("inputs", [[], [ONE, ONE], {"z": ONE}, [ONE.astype(np.float64)]])
+def test_other_inputs_than_the_graph_has(
+    device: runtime.Device, bundle: runtime.Bundle, require: Callable[..., None], inputs: Any
+) -> None:
+    require("onnx")
+    from gristmill.onnx import InvalidNode, prepare
+
+    with pytest.raises(InvalidNode):
+        prepare(model([3]), device, bundle=bundle).run(inputs)
+
+
+def test_devices_by_name(require: Callable[..., None]) -> None:
+    require("onnx")
+    from gristmill.onnx import GristmillBackend
+
+    assert GristmillBackend.supports_device("CPU")
+    assert not GristmillBackend.supports_device("no such")
