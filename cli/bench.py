@@ -145,7 +145,7 @@ def bench(arguments: argparse.Namespace) -> int:
     rows = _select(arguments.kernel, bundle)
     timings: list[Timing] = []
     refused: list[str] = []
-    with runtime.open_device(arguments.device) as device:
+    with runtime.open_device(arguments.device or "cpu") as device:
         head = f"{device.capabilities.device}: {device.capabilities.name}"
         for row in rows:
             try:

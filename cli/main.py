@@ -65,8 +65,10 @@ def parser() -> argparse.ArgumentParser:
 
     bench = commands.add_parser("bench", help="time kernels beside numpy, in one run")
     bench.add_argument(
-        "device", nargs="?", default="cpu", help="cpu, cuda, hsa, vulkan, vulkan:NAME, wgpu, ..."
+        "device", nargs="?", help="cpu, cuda, hsa, vulkan, vulkan:NAME, wgpu, ... (cpu)"
     )
+    bench.add_argument("--suite", metavar="NAME", help="the rows of configs/bench/NAME.yaml")
+    bench.add_argument("--rounds", type=_positive, default=9, help="samples of a suite's rows")
     _bundle(bench)
     _kernels(bench)
     bench.add_argument("--json", action="store_true", help="the results as JSON")
@@ -89,6 +91,12 @@ def parser() -> argparse.ArgumentParser:
         help="a problem, in place of the declared ones; may be given several times",
     )
     tune.add_argument("--rounds", type=_positive, default=15, help="samples of each candidate")
+    tune.add_argument(
+        "--by",
+        choices=("median", "minimum"),
+        default="median",
+        help="what counts of the samples; minimum on a machine that others keep busy",
+    )
     tune.add_argument("-o", "--out", metavar="FILE", help="else configs/tuning/DEVICE.yaml")
 
     fuzz = commands.add_parser("fuzz", help="random programs on devices, judged by the oracle")
@@ -243,6 +251,10 @@ def run(arguments: argparse.Namespace) -> int:
         from .check import check
 
         return check(arguments)
+    if arguments.command == "bench" and arguments.suite:
+        from .bench_suite import bench_suite
+
+        return bench_suite(arguments)
     if arguments.command == "bench":
         from .bench import bench
 

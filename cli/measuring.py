@@ -17,6 +17,7 @@ FIRST = 3  # rounds after which what is slow is left out
 SLOW = 1.5  # times the best
 LIKELY = 0.05  # of a difference by chance, which is none
 FEWEST = 5  # rounds: of less, none would be unlikely
+CLOSE = 1.05  # times the least: as good as equal, by minima
 NEAR = 1.02  # times the best: as good as equal
 _MOST = 512  # launches of a sample
 
@@ -57,7 +58,7 @@ class Times(NamedTuple):
 def recorded(
     device: runtime.Device, launches: Sequence[tuple[runtime.LoadedKernel, Sequence[Any]]]
 ) -> Runner:
-    """Launches one after the other, as often as a sample needs, out of a recording. Warms up."""
+    """Launches one after the other, as often as a sample needs, out of a recording."""
 
     def prepared(times: int) -> Runner:
         with device.record() as recording:
@@ -71,11 +72,11 @@ def recorded(
 
         return Runner(run, times)
 
-    return _long_enough(prepared)
+    return long_enough(prepared)
 
 
 def repeated(work: Callable[[], Any]) -> Runner:
-    """Work of the host, as often as a sample needs. Warms up."""
+    """Work of the host, as often as a sample needs."""
 
     def prepared(times: int) -> Runner:
         def run() -> None:
@@ -84,10 +85,11 @@ def repeated(work: Callable[[], Any]) -> Runner:
 
         return Runner(run, times)
 
-    return _long_enough(prepared)
+    return long_enough(prepared)
 
 
-def _long_enough(prepared: Callable[[int], Runner]) -> Runner:
+def long_enough(prepared: Callable[[int], Runner]) -> Runner:
+    """What is prepared for as many times as a sample needs, warmed up."""
     runner = prepared(1)
     runner.run()
     once = max(min(runner.sample() for _ in range(2)), 1e-7)
@@ -115,13 +117,31 @@ def race(runners: Mapping[str, Runner], rounds: int) -> dict[str, Times]:
     return {name: Times(tuple(times)) for name, times in found.items()}
 
 
-def ties(times: Mapping[str, Times]) -> list[str]:
-    """The fastest by its median, and those that are not apart from it: a sign test over the rounds,
-    in which both met the same machine, finds the difference likely by chance, or it is small."""
+def scores(times: Mapping[str, Times], by: str = "median") -> dict[str, float]:
+    """How slow each runner is, relative to the fastest: by the median over its rounds of its time
+    over the mean time of those that were in all rounds; or by its least time (`minimum`), which is
+    what a busy machine leaves to compare."""
     full = max(len(t.rounds) for t in times.values())
-    whole = {name: t for name, t in times.items() if len(t.rounds) == full}
-    best = min(whole, key=lambda name: whole[name].median)
-    return [name for name, t in whole.items() if not apart(t.rounds, whole[best].rounds)]
+    whole = [t.rounds for t in times.values() if len(t.rounds) == full]
+    means = np.exp(np.mean(np.log(whole), axis=0))
+    found = {
+        name: t.best if by == "minimum" else float(np.median(t.rounds / means[: len(t.rounds)]))
+        for name, t in times.items()
+    }
+    least = min(score for name, score in found.items() if len(times[name].rounds) == full)
+    return {name: score / least for name, score in found.items()}
+
+
+def ties(times: Mapping[str, Times], by: str = "median") -> list[str]:
+    """The fastest, and those that are not apart from it: a sign test over the rounds, in which both
+    met the same machine, finds the difference likely by chance, or it is small. By minima: those
+    whose least time is at most CLOSE times the least of all. None that left early."""
+    full = max(len(t.rounds) for t in times.values())
+    score = {n: s for n, s in scores(times, by).items() if len(times[n].rounds) == full}
+    if by == "minimum":
+        return [name for name, value in score.items() if value <= CLOSE]
+    best = times[min(score, key=lambda name: score[name])].rounds
+    return [name for name in score if not apart(times[name].rounds, best)]
 
 
 def apart(slower: Sequence[float], faster: Sequence[float]) -> bool:

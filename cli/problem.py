@@ -2,12 +2,12 @@
 
 An argument is a number, a grid expression of the sizes (`ir.abi.evaluate`), or {"shape": [such
 expressions]}, and for a suite {"shape": ..., "fill": FILL}. Floats are normal, integers zeros; FILL
-is `zeros`, `steps` (0, 1, 2, ...), `shuffled` (those in random order) or a number, all over.
+is `zeros`, `shuffled` (0, 1, 2, ... in random order), {"steps": N} (0, N, 2 N, ...) or a number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,7 @@ from ..store.manifest import Manifest, expression
 from .errors import CommandError
 
 Args = dict[str, Any]
-FILLS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
-    "zeros": lambda rng, count: np.zeros(count),
-    "steps": lambda rng, count: np.arange(count),
-    "shuffled": lambda rng, count: rng.permutation(count),
-}
+FILLS = ("zeros", "shuffled")
 _MOST = 1 << 24  # elements that are drawn; more repeat them
 
 
@@ -33,9 +29,12 @@ def arguments(
     sizes: Mapping[str, int],
     declared: Mapping[str, Any],
     rng: np.random.Generator,
+    known: dict[Any, np.ndarray] | None = None,
 ) -> Args:
-    """The arguments in the order of the parameters. CommandError where one is not declared."""
+    """The arguments in the order of the parameters. CommandError where one is not declared. known:
+    arrays that were made before for the same parameters and shapes are taken again."""
     found: Args = {}
+    known = {} if known is None else known
     for param in manifest.params:
         stated = declared.get(param.name, sizes.get(param.name))
         where = f"{manifest.kernel}: argument {param.name}"
@@ -49,8 +48,11 @@ def arguments(
         whole = stated if isinstance(stated, dict) else {"shape": [stated]}
         shape = tuple(number(part, sizes, where) for part in whole["shape"])
         t = DTYPES[param.dtype]
-        drawn = param.access != "write"
-        found[param.name] = _filled(shape, t, whole.get("fill"), rng) if drawn else empty(shape, t)
+        key = manifest.kernel, param.name, shape, str(whole.get("fill"))
+        if key not in known:
+            drawn = param.access != "write"
+            known[key] = _filled(shape, t, whole.get("fill"), rng) if drawn else empty(shape, t)
+        found[param.name] = known[key]
     return found
 
 
@@ -71,21 +73,38 @@ def moved(manifest: Manifest, args: Args) -> int:
     )
 
 
-def uploaded(device: runtime.Device, manifest: Manifest, args: Args) -> list[Any]:
-    """The arguments on a device, in order."""
+def size_of_first(manifest: Manifest) -> int:
+    """Bytes of an element of the first buffer."""
+    return next((DTYPES[p.dtype].bytes for p in manifest.params if p.kind != "scalar"), 0)
+
+
+def uploaded(
+    device: runtime.Device,
+    manifest: Manifest,
+    args: Args,
+    placed: dict[int, runtime.Buffer] | None = None,
+) -> list[Any]:
+    """The arguments on a device, in order; placed: buffers by the id of their array."""
     types = {p.name: p.dtype for p in manifest.params}
-    return [
-        device.upload(v, types[name]) if isinstance(v, np.ndarray) else v
-        for name, v in args.items()
-    ]
+    placed = {} if placed is None else placed
+    found: list[Any] = []
+    for name, value in args.items():
+        if isinstance(value, np.ndarray):
+            if id(value) not in placed:
+                placed[id(value)] = device.upload(value, types[name])
+            value = placed[id(value)]
+        found.append(value)
+    return found
 
 
 def _filled(shape: tuple[int, ...], t: DType, fill: Any, rng: np.random.Generator) -> np.ndarray:
     count = int(np.prod(shape, dtype=np.int64))
     if isinstance(fill, int | float):
         return np.full(shape, encode(np.array([fill]), t)[0])
-    if fill is not None:
-        return encode(FILLS[fill](rng, count), t).reshape(shape)
-    if not t.is_float:
+    if isinstance(fill, Mapping):
+        return encode(np.arange(count) * fill["steps"], t).reshape(shape)
+    if fill == "shuffled":
+        return encode(rng.permutation(count), t).reshape(shape)
+    if fill == "zeros" or not t.is_float:
         return np.zeros(shape, t.storage)
     return np.resize(normal(rng, min(count, _MOST), t), shape)

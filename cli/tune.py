@@ -27,7 +27,7 @@ from ..runtime.selection import lacking, listed
 from . import tuning_file
 from .check import judge
 from .errors import CommandError
-from .measuring import FEWEST, Times, race, recorded, ties
+from .measuring import FEWEST, Times, race, recorded, scores, ties
 from .problem import arguments as problem
 from .problem import uploaded
 from .table import table
@@ -55,6 +55,7 @@ class Problem:
     sizes: dict[str, int]
     points: dict[str, dict[str, Any]]
     times: dict[str, Times]
+    scores: dict[str, float]
     equal: list[str]
     winner: Candidate
     wrong: dict[str, str]
@@ -135,7 +136,8 @@ def _command(options: argparse.Namespace) -> str:
         "--sizes " + ",".join(f"{n}={v}" for n, v in one.items()) for one in options.sizes or ()
     ]
     words = ["gristmill tune", options.kernel, f"--device {options.device}", *sizes]
-    return " ".join([*words, f"--rounds {options.rounds}"])
+    by = [] if options.by == "median" else [f"--by {options.by}"]
+    return " ".join([*words, f"--rounds {options.rounds}", *by])
 
 
 def _offered(
@@ -201,7 +203,7 @@ def _problem(
     given = uploaded(device, first, args)
     runners = {name: recorded(device, [(c.kernel, given)]) for name, c in right.items()}
     times = race(runners, options.rounds)
-    equal = ties(times)
+    equal = ties(times, options.by)
     has = device.capabilities
 
     def rank(name: str) -> float:
@@ -210,7 +212,9 @@ def _problem(
     order = list(right)
     winner = min(equal, key=lambda name: (rank(name), order.index(name)))
     points = {c.name: c.point for c in candidates}
-    return Problem(dict(sizes), points, times, equal, right[winner], wrong, checked)
+    return Problem(
+        dict(sizes), points, times, scores(times, options.by), equal, right[winner], wrong, checked
+    )
 
 
 def _wrong_here(
@@ -238,8 +242,10 @@ def _wrong_here(
 def _shape(made: Problem) -> dict[str, Any]:
     """A problem as the file has it."""
     measured: list[dict[str, Any]] = []
-    for name, times in sorted(made.times.items(), key=lambda item: item[1].median):
+    for name in sorted(made.times, key=lambda name: made.scores[name]):
+        times = made.times[name]
         row: dict[str, Any] = {"constexprs": made.points[name], "ms": _ms(times.median)}
+        row["score"] = float(f"{made.scores[name]:.3f}")
         row |= {"best": _ms(times.best), "spread": float(f"{times.spread:.2g}")}
         row["rounds"] = len(times.rounds)
         measured.append(row | ({"equal": True} if name in made.equal else {}))
@@ -263,11 +269,11 @@ def _us(seconds: float) -> str:
 
 
 def _text(made: Problem) -> str:
-    best = min(t.median for t in made.times.values())
-    lines = [["  constexprs", "median", "best", "spread", "of the best", "verdict"]]
-    for name, t in sorted(made.times.items(), key=lambda item: item[1].median):
+    lines = [["  constexprs", "median", "best", "spread", "score", "verdict"]]
+    for name in sorted(made.times, key=lambda name: made.scores[name]):
+        t = made.times[name]
         verdict = "winner" if name == made.winner.name else "equal" if name in made.equal else ""
         numbers = [_us(t.median), _us(t.best), f"{t.spread:.3f}"]
-        lines.append([f"  {name}", *numbers, f"{t.median / best:.2f}", verdict])
+        lines.append([f"  {name}", *numbers, f"{made.scores[name]:.2f}", verdict])
     lines += [[f"  {name}", "", "", "", "", f"wrong: {why}"] for name, why in made.wrong.items()]
     return f"  {tuning_file.flow(made.sizes)}\n" + table(lines, right=(1, 2, 3, 4))

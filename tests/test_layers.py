@@ -88,7 +88,7 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "cli": (
         {"cli", "ir", "store", "kernels", "backends", "runtime", "fuzz", "__version__"},
         {"numpy"},
-        {"yaml"},
+        {"yaml", "torch"},
     ),
 }
 TOP = {"ir", "store", "kernels", "backends", "planner", "runtime", "models", "fuzz", "cli"}

@@ -90,7 +90,8 @@ def test_the_file_says_how_it_was_measured(command: Command, tmp_path: Path) -> 
         points = [row["constexprs"] for row in shape["measured"]]
         assert {p["BLOCK"] for p in points} == {8, 16, 32}
         assert shape["winner"] in [r["constexprs"] for r in shape["measured"] if r.get("equal")]
-        assert [r["ms"] for r in shape["measured"]] == sorted(r["ms"] for r in shape["measured"])
+        scores = [r["score"] for r in shape["measured"]]
+        assert scores == sorted(scores)
 
 
 def test_what_is_measured_again_replaces_what_was(command: Command, tmp_path: Path) -> None:
@@ -216,6 +217,18 @@ def test_a_difference_that_is_likely_by_chance_is_none() -> None:
 def test_ties_leave_out_what_was_dropped() -> None:
     times = {"a": Times((1.0,) * 15), "b": Times((1.01,) * 15), "c": Times((0.5, 2.0, 2.0))}
     assert measuring.ties(times) == ["a", "b"]
+
+
+def test_what_slows_a_round_slows_all_of_it() -> None:
+    """b is slower in each round, though its median is less: it left before the machine was busy."""
+    times = {"a": Times((1.0, 1.0, 9.0, 9.0, 9.0)), "b": Times((2.0, 2.0, 18.0))}
+    assert measuring.scores(times) == pytest.approx({"a": 1.0, "b": 2.0})
+
+
+def test_by_minima_the_least_samples_count() -> None:
+    times = {"a": Times((9.0, 1.0, 9.0)), "b": Times((2.0, 2.0, 1.04)), "c": Times((1.5,) * 3)}
+    assert measuring.ties(times, "minimum") == ["a", "b"]
+    assert measuring.scores(times, "minimum") == {"a": 1.0, "b": 1.04, "c": 1.5}
 
 
 def test_runners_take_turns_and_slow_ones_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

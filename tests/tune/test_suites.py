@@ -1,0 +1,219 @@
+"""`gristmill bench --suite`: what a suite declares is measured beside its peers, and the suites
+that are here fit the kernels."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill import runtime
+from gristmill.cli import bench_suite, measuring, peers, suite
+from gristmill.cli.main import main
+from gristmill.kernels import families
+from gristmill_build import config
+from project import ROOT, Project
+
+GEMV = """\
+device: cpu
+rows:
+  - kernel: gemv
+    specialization: f32
+    sizes: [{y: 64, cols: 96}, {y: 8, cols: 16}]
+    arguments: {a: [y, cols], x: cols}
+    against: [numpy.gemv, copy]
+    bound: 0.001
+"""
+
+
+@pytest.fixture(autouse=True)
+def short_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "SAMPLE", 0.001)
+    monkeypatch.setattr(measuring, "WARM", 0.0)
+
+
+def run(tmp_path: Path, built: Project, text: str, *words: str) -> int:
+    path = tmp_path / "own.yaml"
+    path.write_text(text)
+    bundle = ["--bundle", str(built.path("artifacts")), "--rounds", "3"]
+    return main(["bench", "--suite", str(path), *bundle, *words])
+
+
+def report(tmp_path: Path, built: Project, capsys: Any, text: str) -> dict[str, Any]:
+    assert run(tmp_path, built, text, "--json") == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_rows_are_measured_beside_their_peers(tmp_path: Path, built: Project, capsys: Any) -> None:
+    found = report(tmp_path, built, capsys, GEMV)
+    assert (found["suite"], found["device"]) == ("own", "cpu")
+    first, second = found["rows"]
+    assert (first["name"], first["sizes"]) == ("gemv f32", {"y": 64, "cols": 96})
+    assert first["bytes"] == 4 * (64 * 96 + 96 + 64)
+    assert set(first["peers"]) == {"numpy.gemv", "copy"}
+    assert first["ratio"] == pytest.approx(min(first["peers"].values()) / first["seconds"])
+    assert (first["bound"], first["short"], first["status"]) == (0.001, False, "ok")
+    assert second["sizes"] == {"y": 8, "cols": 16}
+
+
+def test_the_table_tells_what_misses_its_bound(tmp_path: Path, built: Project, capsys: Any) -> None:
+    assert run(tmp_path, built, GEMV.replace("0.001", "1000.0")) == 0
+    out = capsys.readouterr().out
+    assert out.count("1000.00 missed") == 4  # as it goes, and in the table
+    assert "2 of 2 below their bound" in out
+
+
+def test_what_is_missing_refused_or_wrong_is_told(
+    tmp_path: Path, built: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = GEMV + "  - {kernel: gemv, specialization: f16, sizes: {y: 4, cols: 4}}\n"
+    assert [r["status"] for r in report(tmp_path, built, capsys, odd)["rows"]] == [
+        "ok",
+        "ok",
+        "missing",
+    ]
+    verdict = bench_suite.judge
+
+    def wrong(*args: Any) -> Any:
+        return dataclasses.replace(verdict(*args), status="wrong", reason="out of bound")
+
+    monkeypatch.setattr(bench_suite, "judge", wrong)
+    assert run(tmp_path, built, GEMV) == 2
+    assert "nothing was measured; gemv f32: out of bound" in capsys.readouterr().err
+    assert run(tmp_path, built, GEMV, "interp") == 2
+    assert "is refused on interp" in capsys.readouterr().err
+    assert run(tmp_path, built, GEMV, "--kernel", "softmax") == 2
+    assert "suite own has no rows of softmax" in capsys.readouterr().err
+
+
+def test_launches_share_arguments_and_the_fastest_of_some_sizes_counts(
+    tmp_path: Path, built: Project, capsys: Any
+) -> None:
+    text = """\
+rows:
+  - launches:
+      - &gemv
+        kernel: gemv
+        specialization: f32
+        arguments: {a: [y, cols], x: {shape: cols, fill: n}, y: {shape: y, fill: zeros}}
+      - {kernel: gemv, specialization: f32, when: n > 1,
+         arguments: {a: {of: a}, x: {of: x}, y: {of: y}, cols: cols}}
+    sizes: {y: 32, cols: 8}
+    best_of: {n: [1, 2, 3]}
+    where: n != 2
+    operations: 2 * y * cols * n
+"""
+    (row,) = report(tmp_path, built, capsys, text)["rows"]
+    assert row["best"]["n"] in (1, 3)
+    assert row["ratio"] is None
+    (made,) = suite.load(str(tmp_path / "own.yaml")).rows
+    with runtime.open_device("cpu") as device:
+        kernel = device.load(runtime.open_bundle(built.path("artifacts")), "gemv", sizes={"y": 1})
+        pool = bench_suite._Pool(device)
+        for n, count in ((1, 1), (3, 2)):
+            sizes = {**made.sizes, "n": n}
+            launches, host, total = bench_suite._prepared(pool, made, [kernel, kernel], sizes)
+            assert (len(launches), total) == (count, count * 4 * (32 * 8 + 8 + 32))
+            assert (host["x"] == n).all()
+        (_, first), (_, second) = launches
+        assert all(a is b for a, b in zip(first[:3], second[:3], strict=True))
+
+
+def test_torch_is_imported_for_who_asks_for_it(
+    tmp_path: Path, built: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    real = builtins.__import__
+
+    def importing(name: str, *rest: Any, **named: Any) -> Any:
+        if name == "torch":
+            asked.append(name)
+            raise ImportError("no torch")
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", importing)
+    report(tmp_path, built, capsys, GEMV)
+    assert not asked
+    (row, _) = report(tmp_path, built, capsys, GEMV.replace("copy", "torch.matmul"))["rows"]
+    assert asked
+    assert row["absent"] == {"torch.matmul": "torch is not installed"}
+    assert list(row["peers"]) == ["numpy.gemv"]
+
+
+def test_a_copy_that_is_not_known_is_told() -> None:
+    with runtime.open_device("null") as device, pytest.raises(peers.AbsentError, match="null"):
+        peers.PEERS["copy"](peers.Setting(device, None, {}, {}, 1024))  # type: ignore[arg-type]
+
+
+WRONG = {
+    "rows:|rowz:": "unknown key 'rowz'",
+    "kernel: gemv|kernels: gemv": "row 1: unknown key 'kernels'",
+    "specialization: f32|specialization: 3": "row 1: a launch has a kernel and a specialization",
+    "copy]|copying]": "row 1: unknown peer 'copying'",
+    "y: 64|y: -64": "row 1: sizes are names with integers",
+    "sizes: [{y|sizes: [{y: 1}, 3, {y": "row 1: sizes are names with integers",
+    "x: cols|x: 'cols +'": "row 1, x: 'cols \\+' is no expression",
+    "x: cols|x: rows": "row 1: unknown name 'rows'",
+    "x: cols|x: {of: b}": "row 1: x is of 'b', which is not there",
+    "x: cols|x: {shape: cols, full: 1}": "unknown key 'full'",
+    "    bound|    best_of: 3\n    bound": "best_of names one size",
+    "    bound|    where: y > 99\n    bound": "nothing of best_of meets 'y > 99'",
+    "device: cpu|device: [": "not YAML",
+}
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_suites_that_say_nothing_sensible(
+    tmp_path: Path, built: Project, capsys: Any, change: str
+) -> None:
+    old, new = change.split("|", 1)
+    assert old in GEMV
+    assert run(tmp_path, built, GEMV.replace(old, new, 1)) == 2
+    assert re.search(WRONG[change], capsys.readouterr().err)
+
+
+def test_a_suite_that_is_not_there(capsys: Any) -> None:
+    assert main(["bench", "--suite", "h300"]) == 2
+    assert "no suite 'h300' (there are cpu, h200)" in capsys.readouterr().err
+    with pytest.raises(OSError, match=r"nowhere\.yaml"):
+        suite.load("nowhere.yaml")
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "configs/bench").glob("*.yaml")))
+def test_the_suites_fit_the_kernels(name: str) -> None:
+    """Every launch names all parameters of its kernel, and all its expressions can be computed."""
+    rows = config.load(ROOT).kernels
+    signatures: dict[tuple[str, str], list[str]] = {}
+    loaded = suite.load(str(ROOT / f"configs/bench/{name}.yaml"))
+    assert loaded.rows
+    for row in loaded.rows:
+        shared: set[str] = set()
+        for launch in row.launches:
+            key = launch.kernel, launch.specialization
+            if key not in signatures:
+                constexprs = dict(rows[launch.kernel].specializations[launch.specialization])
+                traced = families()[launch.kernel].kernel.trace(launch.specialization, **constexprs)
+                signatures[key] = [p.name for p in traced.params]
+            names = set(signatures[key])
+            for sizes in row.best_of:
+                known = {**row.sizes, **sizes}
+                for argument, value in launch.arguments.items():
+                    assert argument in names, (row.where, argument)
+                    if isinstance(value, dict) and "of" in value:
+                        assert value["of"] in shared
+                        continue
+                    stated = bench_suite._stated(row, value, known)
+                    parts = stated["shape"] if isinstance(stated, dict) else [stated]
+                    assert all(isinstance(part, int | float) and part >= 0 for part in parts)
+                assert names <= {*launch.arguments, *known}, (row.where, names)
+            shared |= names
+        for expression in (row.bytes, row.operations):
+            if expression is not None:
+                names_known = {**row.sizes, **row.best_of[0], "size": 4}
+                assert suite.computed(row.where, expression, names_known) > 0
