@@ -84,7 +84,8 @@ def build_words(packed: Mapping[str, Artifact], asked: Mapping[str, Any]) -> lis
     manifests = [artifact.entry.manifest for artifact in packed.values()]
     targets = sorted({m.target for m in manifests})
     kernels = sorted({m.kernel for m in manifests if not m.kernel.startswith(_OWN)})
-    words = [f"target={','.join(targets)}", f"kernel={','.join(kernels)}"]
+    which = "tune" if asked.get("tune") is True else "kernel"
+    words = [f"target={','.join(targets)}", f"{which}={','.join(kernels)}"]
     words.append(f"checks={'on' if any(m.checks for m in manifests) else 'off'}")
     for name in ("toolchain", "spirv_codegen"):
         if isinstance(value := asked.get(name), str) and value.isalnum():

@@ -53,6 +53,7 @@ def test_the_build_is_asked_for_what_the_pack_holds() -> None:
         "toolchain=llc",
     ]
     assert "checks=on" in build_words(artifacts(checks=True), {})
+    assert "tune=kernel00,kernel01" in build_words(packed, {"tune": True})
 
 
 def test_no_store_and_no_cache_is_left_to_the_build(tmp_path: Path) -> None:

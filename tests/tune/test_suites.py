@@ -4,10 +4,12 @@ that are here fit the kernels."""
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dataclasses
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,6 +151,33 @@ def test_torch_is_imported_for_who_asks_for_it(
 def test_a_copy_that_is_not_known_is_told() -> None:
     with runtime.open_device("null") as device, pytest.raises(peers.AbsentError, match="null"):
         peers.PEERS["copy"](peers.Setting(device, None, {}, {}, 1024))  # type: ignore[arg-type]
+
+
+def test_a_copy_on_a_gpu_moves_as_many_bytes() -> None:
+    """Half of them are read, half written, in the device's own queue, which is waited for."""
+    calls: list[Any] = []
+
+    class Gpu:
+        name = "cuda:1"
+        _context = contextlib.nullcontext()
+        _queue = SimpleNamespace(stream="stream", busy=False)
+        api = SimpleNamespace(call=lambda *args: calls.append(args))
+        places = iter((1000, 2000))
+
+        def allocate(self, nbytes: int, dtype: str) -> Any:
+            assert (nbytes, dtype) == (5120, "u8")
+            return SimpleNamespace(
+                allocation=SimpleNamespace(handle=SimpleNamespace(address=next(self.places)))
+            )
+
+        def synchronize(self) -> None:
+            assert self._queue.busy
+            self._queue.busy = False
+
+    runner = peers.PEERS["copy"](peers.Setting(Gpu(), None, {}, {}, 10_300))  # type: ignore[arg-type]
+    calls.clear()
+    runner.run()
+    assert calls == [("cuMemcpyDtoDAsync", 2000, 1000, 5120, "stream")] * runner.times
 
 
 WRONG = {

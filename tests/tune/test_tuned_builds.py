@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gristmill import runtime
-from gristmill_build import config, options
+from gristmill_build import config, options, plan
 from gristmill_build.document import ConfigError
 from gristmill_build.expressions import Expression
 from project import Project
@@ -175,3 +175,9 @@ def test_a_choice_names_its_folder(tmp_path: Path) -> None:
     assert options.choose({"tune": "gemv"}, settings).out == "artifacts/tuning"
     assert options.choose({"tune": "gemv", "out": "there"}, settings).out == "there"
     assert options.choose({}, settings).out == "artifacts"
+
+
+def test_only_what_declares_a_space_is_built_to_be_measured(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, {})
+    nodes = plan.plan(options.choose({"tune": "gemv", "target": "all"}, settings), settings)
+    assert {step.target.name for step in nodes.compiles} == {TARGET}
