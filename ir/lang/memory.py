@@ -27,7 +27,7 @@ def element(t: Tracer, node: ast.AST, base: Entry, index: Entry) -> Entry:
     if isinstance(base, Memory):
         return load(t, node, base, index)
     if isinstance(base, Registers):
-        return cell_value(t, node, base, cell(t, node, base, index))
+        return t.state[cell(t, node, base, index)]
     if isinstance(base, Value) and isinstance(base.type, VectorType):
         return t.emit(node, "extract", base, lane=lane(t, node, base.type, index))
     if isinstance(base, tuple):
@@ -216,20 +216,20 @@ def cell(t: Tracer, node: ast.AST, array: Registers, index: Entry) -> Slot:
         if not 0 <= number < size:
             t.fail(node, f"index {number} is out of range (0 to {size - 1})")
         flat = flat * size + number
-    return (array.number, flat)
+    return _within_reach(t, node, array, (array.number, flat))
 
 
-def cell_value(t: Tracer, node: ast.AST, array: Registers, slot: Slot) -> Entry:
-    """What a register cell holds."""
-    if (found := t.state.get(slot)) is None:
-        # Where one iteration stands for others, only cells with its own number do.
+def _within_reach(t: Tracer, node: ast.AST, array: Registers, slot: Slot) -> Slot:
+    """The slot of a cell; where one iteration stands for others, it has only those of its own
+    number."""
+    if slot not in t.state:
         t.fail(node, f"cell {slot[1]} of a register array of {array.type} is out of reach here")
-    return found
+    return slot
 
 
 def cells(t: Tracer, node: ast.AST, array: Registers) -> list[Value]:
     """What all cells of a register array hold."""
-    return [cell_value(t, node, array, (array.number, n)) for n in range(array.count)]
+    return [t.state[_within_reach(t, node, array, (array.number, n))] for n in range(array.count)]
 
 
 def lane(t: Tracer, node: ast.AST, type_: VectorType, index: Entry) -> int:

@@ -66,6 +66,7 @@ TRACED = {
     "the cell before": "total += s[(j + 7) % 8]\nr[j] = total",
     "an array by another name": "q = r\nq[j] = s[j]\ntotal += r[1]",
     "a known cell that it writes": "r[3] = r[3] + s[j]",
+    "a known cell that a branch writes": "if lid > 2:\n    r[3] = total\nr[j] = r[j] + s[j]",
     "a known cell beside its own": "r[j] = s[j]\ntotal += r[5]",
     "its own cell and another": "r[j] = lid\nr[7 - j] = total",
     "an array that begins anew": "q = private_array(i32, 4)\nq[lid % 4] += 1\ntotal += q[lid % 4]",
