@@ -209,8 +209,7 @@ def _problem(
     def rank(name: str) -> float:
         return estimate(right[name].kernel.manifest, has, sizes) or 0.0
 
-    order = list(right)
-    winner = min(equal, key=lambda name: (rank(name), order.index(name)))
+    winner = min(equal, key=rank)  # of equals the first in declared order
     points = {c.name: c.point for c in candidates}
     return Problem(
         dict(sizes), points, times, scores(times, options.by), equal, right[winner], wrong, checked

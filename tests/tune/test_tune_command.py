@@ -193,6 +193,17 @@ def test_words_that_are_no_sizes(command: Command, tmp_path: Path) -> None:
             command(tmp_path / "cpu.yaml", "--sizes", word)
 
 
+def test_points_that_make_one_kernel_are_measured_once(
+    built: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a point states what the plain kernel has by default."""
+    bundle = runtime.open_bundle(built.path("artifacts/tuning"))
+    artifacts = bundle.artifacts("gemv", "f32")
+    monkeypatch.setattr(bundle, "artifacts", lambda *names: artifacts + artifacts[::-1])
+    with runtime.open_device("cpu") as device:
+        assert tune._offered(bundle, "gemv", "f32", device) == list(artifacts)
+
+
 def test_ties_are_broken_by_the_declared_order(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,6 +163,7 @@ def test_expressions() -> None:
         known = {"max": max, "min": min, "ceil_div": lambda a, b: -(-a // b)}
         assert Expression(text, "f:1").value(names) == eval(text, known, dict(names))
     assert Expression("A > B and not (A == 7) or on", "f:1").value(names) is True
+    assert Expression("A < B or on", "f:1").value(names) is True
     assert Expression("2 < B < A", "f:1").value(names) is True
     made = Expression("ceil_div(m, A) * on", "f:1").of_sizes(names, {"m"})
     assert made == ("mul", ("ceil_div", ("scalar", "m"), 6), 1)
