@@ -57,7 +57,12 @@ def argmax_partials(
     BLOCK: int = 256,
     SUBGROUP: int = 1,
 ):
-    """(values[g], indices[g]): the greatest element of the g-th run of x and its place in x."""
+    """(values[g], indices[g]): the greatest element of the g-th run of x and its place in x.
+
+    values of another length than indices are a fault, and are not written.
+    """
+    held = len(values) == len(indices)
+    assert held, "argmax_partials: values and indices differ in length"
     group = group_id(0)
     lid = local_id(0)
     run = (len(x) + num_groups(0) - 1) // num_groups(0)
@@ -71,7 +76,7 @@ def argmax_partials(
             best = value
             place = i32(i)
     best, place = block_argmax(best, place, T, BLOCK, SUBGROUP)
-    if lid == 0:
+    if lid == 0 and held:
         values[group] = best
         indices[group] = place
 
@@ -86,11 +91,16 @@ def argmax_merge(
     BLOCK: int = 256,
     SUBGROUP: int = 1,
 ):
-    """y[0] = the index that belongs to the greatest value; pairs with index -1 do not count."""
+    """y[0] = the index that belongs to the greatest value; pairs with index -1 do not count.
+
+    values of another length than indices are a fault, and -1.
+    """
+    held = len(values) == len(indices)
+    assert held, "argmax_merge: values and indices differ in length"
     lid = local_id(0)
     best = T(0)
     place = i32(-1)
-    for i in range(lid, len(values), BLOCK):
+    for i in range(lid, len(values) if held else 0, BLOCK):
         if better(best, place, values[i], indices[i]):
             best = values[i]
             place = indices[i]

@@ -41,7 +41,7 @@ from ..ir.lang import (
     vec,
     workgroup_array,
 )
-from .attention_oracle import LOWEST, decode_inputs, decode_reference
+from .attention_oracle import DECODE_BOUNDS, LOWEST, SPECIAL, decode_inputs, decode_reference
 from .family import Family
 
 _LOG2_E = 1.4426950408889634
@@ -257,7 +257,8 @@ def attention_decode(
     (the maximum, in units of ln 2, and the sum) are, for `attention_merge`. table is [batch, pages
     of a sequence]. k_scale and v_scale: what elements of the two caches stand for. Faults are a
     page number outside the cache, more keys than there are pages for, keys of no split, splits of
-    2**31 keys and more, and heads that do not share those of the cache evenly.
+    2**31 keys and more, heads that do not share those of the cache evenly, and a partial or stats
+    without room for all splits, which then are not written.
     """
     PADDED = padded(HEADS)
     COUNT = UNROLL * PADDED
@@ -296,6 +297,10 @@ def attention_decode(
     assert ceil_div(length, PAGE) <= splits * chunk or not fits, (
         "attention_decode: keys of no split"
     )
+    rows = heads * i32(len(lengths))  # splits of all of them have a group each, and so a number
+    held = rows * splits <= len(stats) // 2 and rows * splits <= len(partial) // HEAD_DIM
+    held = splits < 2 or held
+    assert held, "attention_decode: partial or stats without room for all splits"
     oldest = max(length - window, 0) if window > 0 else i32(0)
     begin = max(split * chunk * PAGE, oldest // UNROLL * UNROLL)
     end = min((split + 1) * chunk * PAGE, length)
@@ -350,7 +355,7 @@ def attention_decode(
             sums[team * HEADS + number] = whole
     barrier()
     acc = merge_teams(acc, tops, lane, team, HEADS, CHUNKS, ROW, VEC, TEAMS)
-    if team == 0:
+    if team == 0 and held:
         write_split(acc, tops, sums, y, partial, stats, line, splits, split, lane, v_scale,
                     T, HEADS, CHUNKS, ROW, VEC, TEAMS)  # fmt: skip
 
@@ -361,5 +366,7 @@ FAMILIES = (
         decode_inputs,
         decode_reference,
         "f32 inside, keys in an order that BLOCK, ROW and UNROLL fix; rounded once",
+        DECODE_BOUNDS,
+        SPECIAL,
     ),
 )

@@ -25,7 +25,15 @@ from ..ir.lang import (
     vec,
 )
 from .attention_oracle import LOWEST
-from .family import Args, Constexprs, Expected, Family, dtype, empty, gamma, least, u
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    bound,
+    dtype,
+    empty,
+)
 
 
 @kernel(
@@ -46,17 +54,23 @@ def attention_merge(
     FAST: bool = False,
 ):
     """y[r, :] from the splits of row r that `attention_decode` has left in partial
-    [rows, splits, HEAD_DIM] and stats [rows, splits, 2]; zeros where no split had a key."""
+    [rows, splits, HEAD_DIM] and stats [rows, splits, 2]; zeros where no split had a key, and, as a
+    fault, where one of them is too short."""
     static_assert(HEAD_DIM % VEC == 0, "VEC divides HEAD_DIM")
     i = global_id(0)
+    rows = len(y) // HEAD_DIM
+    held = splits > 0 and rows <= len(stats) // 2 // splits
+    held = held and rows <= len(partial) // HEAD_DIM // splits
     if i < len(y) // VEC:
+        assert held, "attention_merge: partial or stats without the splits of all rows"
         row = i // (HEAD_DIM // VEC)
         most = f32(LOWEST)
-        for s in range(splits):
+        count = splits if held else i32(0)
+        for s in range(count):
             most = max(most, stats[2 * (row * splits + s)])
         whole = f32(0)
         total = vec(f32, VEC)(0)
-        for s in range(splits):
+        for s in range(count):
             line = row * splits + s
             weight = exp2(stats[2 * line] - most)
             whole = fma(stats[2 * line + 1], weight, whole)
@@ -90,12 +104,25 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     sums = (weight * whole).sum(-1)[:, None]
     value = (weight[..., None] * partial).sum(1) / np.where(sums, sums, 1)
     size = (weight[..., None] * np.abs(partial)).sum(1) / np.where(sums, sums, 1)
-    # exp2: its argument is rounded once, then 2 ulp; sums of all splits, a division and products.
-    argument = np.log(2) * u(f32) * np.where(top > LOWEST, np.abs(top), 0).max(-1)[:, None] * 4
-    bound = 2 * size * (argument + gamma(3 * args["splits"] + 12, f32))
-    return {"y": Expected(value, bound + np.abs(value) * u(t) + least(t))}
+    greatest = np.where(top > LOWEST, np.abs(top), 0).max(-1)[:, None]
+    told = {"size": size, "top": greatest, "splits": args["splits"]}
+    return {"y": Expected(value, _BOUND(value=value, T=t, **told))}
 
 
+# exp2: its argument is rounded once, then 2 ulp; sums of all splits, a division and products.
+_BOUND = bound(
+    "2 * size * (4 * log(2) * u(f32) * top + gamma(3 * splits + 12, f32)) + abs(value) * u(T)"
+    " + least(T)",
+    size="the mean of abs(partial) with the splits' weights, over their sums",
+    top="the greatest magnitude of a maximum of the row",
+    splits="the argument",
+)
 FAMILIES = (
-    Family(attention_merge, _inputs, _reference, "f32 inside, splits in order; rounded once"),
+    Family(
+        attention_merge,
+        _inputs,
+        _reference,
+        "f32 inside, splits in order; rounded once",
+        {"": _BOUND},
+    ),
 )

@@ -11,6 +11,7 @@ from .family import (
     Args,
     Constexprs,
     Expected,
+    bound,
     decode,
     dtype,
     empty,
@@ -113,16 +114,44 @@ def _sums(score: np.ndarray, error: np.ndarray, v: np.ndarray, steps: float) -> 
     top = score.max(initial=LOWEST)
     weight = np.exp2(score - top)
     spread = np.abs(score).max(initial=0.0)
-    relative = np.log(2) * (2 * error.max(initial=0.0) + 8 * u(f32) * spread)
-    relative += gamma(10 * steps + 2 * len(score) + 8, f32)
-    return [top, weight.sum(), weight @ v, weight @ np.abs(v), np.asarray(relative)]
+    error = error.max(initial=0.0)
+    relative = RELATIVE(error=error, spread=spread, steps=steps, keys=len(score))
+    return [top, weight.sum(), weight @ v, weight @ np.abs(v), relative]
+
+
+_SCORE = (
+    "gamma(2 * HEAD_DIM + 4, f32) (prefill: 4 * HEAD_DIM + 8) times the sum of abs(q * k) * scale,"
+    " with a cap 8 * u(f32) * cap more, with slopes 2 * u(f32) times what they add; times log2(e),"
+    " and 4 * u(f32) * abs(score)"
+)
+RELATIVE = bound(
+    "log(2) * (2 * error + 8 * u(f32) * spread) + gamma(10 * steps + 2 * keys + 8, f32)",
+    error=f"the greatest of a score, in units of log(2): {_SCORE}",
+    spread="the greatest magnitude of a score",
+    steps="that the keys are taken in, and those of a merge",
+    keys="how many there are",
+)
+PARTIAL = bound(
+    "relative * size + least(f32)",
+    relative=f"of a sum of weights: {RELATIVE.formula}",
+    size="the sum of abs(v) by weights",
+)
+TOP = bound("error + 2 * u(f32) * abs(top)", error=f"of a score: {_SCORE}", top="the maximum")
+WHOLE = bound(
+    "off + abs(value) * u(T) + least(T)",
+    off="2 * relative * the mean of abs(v) by weights (prefill: and u(T) + gamma(4 * keys + 8, f32)"
+    f" for weights that are rounded and their sums, and their denormals), relative being"
+    f" {RELATIVE.formula}: " + "; ".join(f"{k}: {v}" for k, v in RELATIVE.terms.items()),
+)
+DECODE_BOUNDS = {"y": WHOLE, "partial": PARTIAL, "the maximum in stats": TOP}
+SPECIAL = "keys that do not count are not read: what is there may be a NaN"
 
 
 def decode_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     t, dim, splits = dtype(constexprs), int(constexprs["HEAD_DIM"]), args["splits"]
     batch, heads, _ = args["q"].shape
     together = int(constexprs["BLOCK"]) // int(constexprs["ROW"]) * int(constexprs["UNROLL"])
-    value, bound = np.zeros((2, batch, heads, splits, dim))
+    value, off = np.zeros((2, batch, heads, splits, dim))
     stats, stats_bound = np.zeros((2, batch, heads, splits, 2))
     for b, head, split in np.ndindex(batch, heads, splits):
         score, error, v = _split(args, constexprs, b, head, split)
@@ -131,16 +160,16 @@ def decode_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
         at = (b, head, split)
         if splits == 1:
             value[at] = total / whole if len(score) else 0.0
-            bound[at] = 2 * relative * size / whole if len(score) else 0.0
+            off[at] = 2 * relative * size / whole if len(score) else 0.0
         else:
-            value[at], bound[at] = total, relative * size + least(f32)
+            value[at], off[at] = total, PARTIAL(relative=relative, size=size)
             stats[at] = top, whole
             if len(score):  # else it is LOWEST, exactly
-                stats_bound[at] = error.max() + 2 * u(f32) * abs(top), relative * whole
+                stats_bound[at] = TOP(error=error.max(), top=top), relative * whole
     if splits > 1:
-        return {"partial": Expected(value, bound), "stats": Expected(stats, stats_bound)}
+        return {"partial": Expected(value, off), "stats": Expected(stats, stats_bound)}
     y = value[:, :, 0]
-    return {"y": Expected(y, bound[:, :, 0] + np.abs(y) * u(t) + least(t))}
+    return {"y": Expected(y, WHOLE(off=off[:, :, 0], value=y, T=t))}
 
 
 def prefill_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
@@ -193,7 +222,7 @@ def prefill_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]
     """Attention in f64, and the bound of its error: of scores and exponentials, twice, of weights
     that are rounded to T, and of sums of fragments (`mma`)."""
     t, page = dtype(constexprs), int(constexprs["PAGE"])
-    value, bound = np.zeros((2, *args["q"].shape))
+    value, off = np.zeros((2, *args["q"].shape))
     for b in range(len(args["lengths"])):
         first, behind = (int(x) for x in args["starts"][b : b + 2])
         for n, head in np.ndindex(behind - first, args["heads"]):
@@ -209,5 +238,5 @@ def prefill_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]
             relative = 2 * relative + u(t) + gamma(4 * len(score) + 8, f32)
             at = (first + n, head)
             value[at] = total / whole
-            bound[at] = (relative * size + least(t) * np.abs(v).sum(0)) / whole
-    return {"y": Expected(value, bound + np.abs(value) * u(t) + least(t))}
+            off[at] = (relative * size + least(t) * np.abs(v).sum(0)) / whole
+    return {"y": Expected(value, WHOLE(off=off, value=value, T=t))}

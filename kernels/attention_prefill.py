@@ -44,7 +44,7 @@ from ..ir.lang import (
     tanh,
     workgroup_array,
 )
-from .attention_oracle import LOWEST, prefill_inputs, prefill_reference
+from .attention_oracle import LOWEST, SPECIAL, WHOLE, prefill_inputs, prefill_reference
 from .family import Family
 
 _LOG2_E = 1.4426950408889634
@@ -247,5 +247,7 @@ FAMILIES = (
         prefill_inputs,
         prefill_reference,
         "f32 inside, weights rounded to T; products summed in any order; rounded once",
+        {"": WHOLE},
+        SPECIAL,
     ),
 )

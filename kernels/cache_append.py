@@ -89,13 +89,20 @@ def cache_append(
     """The rows of token t of k and v, [tokens, kv_heads, head], go to positions[t] of sequence
     sequences[t], times k_inverse and v_inverse in f32: 1 over what elements of the caches mean.
 
-    v is as large as k, and v_cache as k_cache; else it is a fault, and nothing is written. table is
-    [sequences, row_pages]. A sequence, position or page that does not exist is a fault, and the
-    token is left out. No two tokens may have one place.
+    v is as large as k, v_cache as k_cache, each token has a sequence and a position, and no size is
+    0; else it is a fault, and nothing is written. table is [sequences, row_pages]. A sequence,
+    position or page that does not exist is a fault, and the token is left out. No two tokens may
+    have one place.
     """
     same = len(v) == len(k) and len(v_cache) == len(k_cache)
     assert same, "cache_append: k and v, or their caches, differ in size"
-    if same:
+    told = kv_heads > 0 and head > 0 and page > 0 and row_pages > 0
+    assert told, "cache_append: heads, pages or rows of the block table of no elements"
+    row = i32(kv_heads) * head
+    tokens = len(k) // row
+    listed = tokens * row == len(k) and len(sequences) == tokens and len(positions) == tokens
+    assert listed or not told, "cache_append: not one sequence and one position for each token"
+    if same and told and listed:
         pages = len(k_cache) // (kv_heads * page * head)
         whole = VEC > 1 and head % VEC == 0
         width = head // VEC if whole else head

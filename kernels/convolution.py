@@ -35,7 +35,7 @@ from ..ir.lang import (
     u32,
     workgroup_array,
 )
-from .convolution_inputs import arguments, inputs, reference
+from .convolution_inputs import BOUND, arguments, inputs, reference
 from .family import Family
 from .matmul import identity, relu
 
@@ -376,5 +376,12 @@ def conv2d(
 
 
 FAMILIES = (
-    Family(conv2d, inputs, reference, "f32 accumulation in the order of weights; rounded once"),
+    Family(
+        conv2d,
+        inputs,
+        reference,
+        "f32 accumulation in the order of weights; rounded once",
+        {"": BOUND},
+        "relu makes 0 of a NaN",
+    ),
 )

@@ -7,19 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ir.lang import DType, f32
+from ..ir.lang import DType
 from .family import (
     Args,
     Constexprs,
     Expected,
+    bound,
     decode,
     dtype,
     empty,
     encode,
-    gamma,
-    least,
     normal,
-    u,
 )
 
 
@@ -172,8 +170,7 @@ def reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
         if len(args["bias"]):
             bias = decode(args["bias"], t)[:, None, None]
             value, size = value + bias, size + np.abs(bias)
-        # Not every target fuses: two roundings a term, and one of the bias.
-        error = size * gamma(2 * w[0].size + 3, f32) + np.abs(value) * u(t) + least(t)
+        error = BOUND(size=size, n=w[0].size, value=value, T=t)
     if str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"])).endswith("relu"):
         value = np.fmax(value, 0)  # of a NaN 0, as the language's max
     value = value.reshape(args["y"].shape)
@@ -186,3 +183,11 @@ def _axes(args: Args) -> list[tuple[int, int, int, int]]:
         (args[f"out_{a}"], args[f"stride_{a}"], args[f"kernel_{a}"], args[f"dilation_{a}"])
         for a in "hw"
     ]
+
+
+# Not every target fuses: two roundings a term, and one of the bias.
+BOUND = bound(
+    "size * gamma(2 * n + 3, f32) + abs(value) * u(T) + least(T)",
+    size="the sum of the magnitudes of the products and of the bias",
+    n="weights of a filter",
+)

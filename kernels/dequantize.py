@@ -27,14 +27,9 @@ from .family import Args, Constexprs, Expected, Family, dtype, empty
 # Configurations name decoders.
 from .quantized_formats import *
 from .quantized_inputs import arguments, columns, format_name, matrix, weights
+from .quantized_sizes import is_matrix
 from .quantized_superblocks import *
 from .quantized_words import how, leveled
-
-DECODERS = (
-    *(q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4),
-    *(q4_0_planes, q5_0_planes, q8_0_planes, q3_k_planes, q6_k_planes, iq4_nl_planes),
-    *(mxfp4_planes, u4, fp8_channel, fp8_block, int8),
-)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * 32), 1, 1))
@@ -55,16 +50,21 @@ def dequantize(
 ):
     """y[r, :] = row rows[r] of a matrix of count x cols, rounded to T once more.
 
-    A row number outside the matrix is a fault; its row of y is filled with zeros.
+    A row number outside the matrix is a fault; its row of y is filled with zeros. So is a `w` or a
+    y of another size, as one of other groups has, or columns that are no whole blocks; all of y is.
     """
     i = global_id(0)
     if i < len(y) // 32:
-        units = cols // 32
+        sized = is_matrix(w, count, cols, FORMAT, GROUP) and len(y) == len(rows) * cols
+        assert sized, "dequantize: parts, columns or result of another size than the matrix"
         HOW = how(cols, NATIVE, False)
+        units = cols // 32
         r = i // units
-        row = rows[r]
+        row = i32(-1)
+        if sized:
+            row = rows[r]
         inside = row >= 0 and row < count
-        assert inside, "dequantize: row number outside the matrix"
+        assert inside or not sized, "dequantize: row number outside the matrix"
         if inside:
             for scale, offsets, runs in FORMAT(w, row, i - r * units, cols, GROUP, HOW):
                 for col, quant, at in runs:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dtypes import DTYPES
 from ..ir.lang import (
     DType,
     Function,
@@ -36,7 +35,6 @@ from ..ir.lang import (
     store_vector,
     tanh,
 )
-from ..ir.ops import ROWS
 from . import elementary
 from .elementary import *  # what a configuration may name as OP
 from .family import (
@@ -44,15 +42,14 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
     encode,
-    least,
     normal,
-    rounding,
-    u,
 )
+from .op_bounds import BOUNDS, OP_BOUND, extra, tolerance
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * VEC), 1, 1))
@@ -266,7 +263,10 @@ def _saxpy_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     a = decode(encode(np.array([args["a"]]), t), t)[0]
     product = a * decode(args["x"], t)
     value = product + decode(args["y"], t)
-    return {"y": Expected(value, 2 * rounding(product, t) + rounding(value, t))}
+    return {"y": Expected(value, _SAXPY_BOUND(product=product, value=value, T=t))}
+
+
+_SAXPY_BOUND = bound("2 * rounding(product, T) + rounding(value, T)", product="a * x")
 
 
 def op_name(op: object) -> str:
@@ -289,33 +289,6 @@ def _unary_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[
     if t.name == "f32":
         special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.0, -87.0, 3e38]
         yield {"x": np.float32(special), "y": empty(len(special), t)}
-
-
-def tolerance(
-    value: np.ndarray, ops: tuple[str, ...], roundings: int, constexprs: Constexprs
-) -> np.ndarray | float:
-    """How far OP(...) of this value may be from it: `ops` and so many roundings, then one to T."""
-    t = dtype(constexprs)
-    if not t.is_float:
-        return 0.0
-    inner = DTYPES["f64"] if t.name == "f64" else DTYPES["f32"]
-    rows = [ROWS[op] for op in ops]
-    bounds = [(row.ulp64 if t.name == "f64" else None) or row.ulp for row in rows]
-    ulps = sum(b for b in bounds if b is not None) + 0.5 * roundings
-    with np.errstate(all="ignore"):
-        error = np.abs(value) * (2 * ulps * u(inner) + u(t) * (1 + 1e-6)) + least(t)
-    return error + 2.0**-126 * (inner.name == "f32" and ulps > 0)
-
-
-def extra(op: str, x: np.ndarray, value: np.ndarray, fast: bool) -> np.ndarray:
-    """What an op errs by beyond `tolerance`: where it cancels, and by approximate functions."""
-    found = np.zeros_like(value)
-    with np.errstate(all="ignore"):
-        if op in ("op_gelu", "op_gelu_fast"):  # 1 + erf cancels for negative x
-            found += np.abs(x) * 8
-        if fast:  # exp through exp2 of a rounded product; an approximate division
-            found += np.abs(value) * (4 * np.abs(x) + 16)
-    return np.nan_to_num(found) * u(DTYPES["f32"])
 
 
 def _unary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
@@ -346,10 +319,15 @@ def _binary_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]
     return {"y": Expected(value, tolerance(value, ops, roundings, constexprs))}
 
 
+_WORDS = "the op table's bound of OP, then one rounding"
 FAMILIES = (
-    Family(saxpy, _saxpy_inputs, _saxpy_reference, "exact: one multiplication, one addition"),
-    Family(unary, _unary_inputs, _unary_reference, "the op table's bound of OP, then one rounding"),
     Family(
-        binary, _binary_inputs, _binary_reference, "the op table's bound of OP, then one rounding"
+        saxpy,
+        _saxpy_inputs,
+        _saxpy_reference,
+        "one multiplication, one addition, each rounded",
+        {"floats": _SAXPY_BOUND},
     ),
+    Family(unary, _unary_inputs, _unary_reference, _WORDS, BOUNDS),
+    Family(binary, _binary_inputs, _binary_reference, _WORDS, {"floats": OP_BOUND}),
 )

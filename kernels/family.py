@@ -8,8 +8,9 @@ errs by at most gamma(n) times the sum of the magnitudes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,18 +38,51 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """How far a right answer may be from the exact one, as a formula: references evaluate it and
+    docs/NUMERICS.md prints it, so that there is one of it.
+
+    formula: an absolute error, an expression of Python in the terms, in u, gamma, least and
+    rounding of this module, in abs, max, log and sqrt of arrays, and in f16, f32 and f64.
+    terms: what each name stands for.
+    """
+
+    formula: str
+    terms: Mapping[str, str]
+
+    def __call__(self, **values: Any) -> np.ndarray:
+        """The errors allowed. TypeError unless the values are those of the terms."""
+        if values.keys() != self.terms.keys():
+            raise TypeError(f"values of {sorted(values)}, expected {sorted(self.terms)}")
+        with np.errstate(all="ignore"):
+            return np.asarray(eval(self.formula, {"__builtins__": {}}, {**_IN_BOUNDS, **values}))
+
+
+def bound(formula: str, **terms: str) -> Bound:
+    """A formula, and what its terms stand for; a result of the type T is called `value`, unless
+    they say otherwise."""
+    usual = {"value": "the exact result", "T": "the type of the result"}
+    used = {name.id for name in ast.walk(ast.parse(formula)) if isinstance(name, ast.Name)}
+    return Bound(formula, {**{n: usual[n] for n in usual if n in used}, **terms})
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """A kernel with its input generator and reference.
 
     inputs(rng, constexprs) yields argument sets: parameter name -> array (in storage dtype) or
     scalar, in parameter order, outputs included. reference(args, constexprs) gives what the
-    outputs must hold after a launch on those arguments. numerics says in words what is promised.
+    outputs must hold after a launch on those arguments. numerics says in words what is promised,
+    special what becomes of NaNs and infinities where arithmetic alone does not say it. bounds are
+    what the reference takes its tolerances from, by the case that each is for; all others are 0.
     """
 
     kernel: KernelFunction
     inputs: Callable[[np.random.Generator, Constexprs], Iterator[Args]]
     reference: Callable[[Args, Constexprs], dict[str, Expected]]
     numerics: str
+    bounds: Mapping[str, Bound] = field(default_factory=dict)
+    special: str = ""
 
     @property
     def name(self) -> str:
@@ -117,6 +151,13 @@ def rounding(value: np.ndarray, t: DType) -> np.ndarray:
     """The error of rounding `value` to `t` once, denormal and overflow ranges included."""
     with np.errstate(all="ignore"):
         return np.abs(value) * u(t) + least(t)
+
+
+_IN_BOUNDS = {
+    **{f.__name__: f for f in (u, gamma, least, rounding)},
+    **{"abs": np.abs, "max": np.maximum, "log": np.log, "sqrt": np.sqrt},
+    **{name: DTYPES[name] for name in ("f16", "f32", "f64")},
+}
 
 
 def _greatest(t: DType) -> float:

@@ -13,15 +13,13 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
-    gamma,
-    least,
     normal,
-    u,
 )
-from .reduction import terms
+from .reduction import PATH, terms
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y), 1, 1))
@@ -59,9 +57,17 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     t, out = dtype(constexprs), dtype(constexprs, "OUT")
     a, x = decode(args["a"], t), decode(args["x"], t)
     value = a @ x
-    steps = 2 * terms(a.shape[-1], constexprs["BLOCK"])
-    tolerance = (np.abs(a) @ np.abs(x)) * gamma(steps, f32)
-    return {"y": Expected(value, tolerance + np.abs(value) * u(out) + least(out))}
+    path = terms(a.shape[-1], constexprs["BLOCK"])
+    return {"y": Expected(value, _BOUND(size=np.abs(a) @ np.abs(x), path=path, value=value, T=out))}
 
 
-FAMILIES = (Family(gemv, _inputs, _reference, "f32 accumulation in fixed order; rounded once"),)
+_BOUND = bound(
+    "size * gamma(2 * path, f32) + abs(value) * u(T) + least(T)",
+    size="the sum of the products' magnitudes",
+    path=PATH,
+)
+FAMILIES = (
+    Family(
+        gemv, _inputs, _reference, "f32 accumulation in fixed order; rounded once", {"": _BOUND}
+    ),
+)

@@ -21,10 +21,18 @@ from ..ir.lang import (
     u32,
 )
 from .common import add, block_reduce, load, spread, store
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, least, normal, u
-from .family import gamma as bound
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    normal,
+)
 from .movement import divided
-from .normalization import row_spread, row_sum
+from .normalization import LAYER_BOUND, SPECIAL, WORDS, normal_error, row_spread, row_sum
 from .reduction import terms
 
 
@@ -109,15 +117,8 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     mean = x.mean(-1, keepdims=True)
     scale = 1 / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + float(np.float32(args["eps"])))
     value = (x - mean) * scale * weight + bias
-    # As of layernorm: the mean's error moves every element, and the variance by its square.
-    steps = terms(run, constexprs["BLOCK"]) + 16
-    off = bound(steps, f32) * np.abs(x).mean(-1, keepdims=True) + u(f32) * np.abs(x)
-    relative = bound(steps / 2 + 16, f32) + off.max(-1, initial=0, keepdims=True) ** 2 * scale**2
-    error = (off * scale + np.abs(x - mean) * scale * relative) * np.abs(weight)
-    tolerance = error + np.abs(value) * (u(t) + 2 * u(f32)) + np.abs(bias) * u(f32)
-    return {"y": Expected(value, tolerance + least(t) + 2.0**-126)}
+    path = terms(run, constexprs["BLOCK"])
+    return {"y": Expected(value, normal_error(x, mean, scale, weight, bias, value, path, t))}
 
 
-FAMILIES = (
-    Family(groupnorm, _inputs, _reference, "f32 inside, sums in fixed order; rounded to T once"),
-)
+FAMILIES = (Family(groupnorm, _inputs, _reference, WORDS, {"": LAYER_BOUND}, SPECIAL),)

@@ -38,12 +38,11 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
-    gamma,
     normal,
-    rounding,
 )
 from .movement import divided
 
@@ -293,16 +292,20 @@ def _add_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
         y[:, at] += updates[:, r]
         size[:, at] += np.abs(updates[:, r])
         terms[at] += 1
-    # Each addition rounds once, and may take a denormal for zero.
-    tolerance = size * gamma(terms.max(), t) + rounding(y, t) + 2.0**-126 * terms.max()
-    return {"y": Expected(y, tolerance)}
+    return {"y": Expected(y, _SUM_BOUND(value=y, size=size, n=terms.max(), T=t))}
 
 
+# Each addition rounds once, and may take a denormal for zero.
+_SUM_BOUND = bound(
+    "size * gamma(n, T) + rounding(value, T) + 2**-126 * n",
+    size="the sum of the magnitudes that an element is made of",
+    n="the most that any element is made of",
+)
 _ANY_ORDER = "integers exact; floats: one rounding per addition, in any order"
 FAMILIES = (
     Family(take, _take_inputs, _take_reference, "exact: moves bits"),
     Family(take_along, _along_inputs, _along_reference, "exact: moves bits"),
     Family(scatter_last, _last_inputs, _last_reference, "exact"),
     Family(scatter_rows, _scatter_inputs, _scatter_reference, "exact: moves bits"),
-    Family(index_add, _add_inputs, _add_reference, _ANY_ORDER),
+    Family(index_add, _add_inputs, _add_reference, _ANY_ORDER, {"floats": _SUM_BOUND}),
 )

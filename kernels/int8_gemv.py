@@ -24,7 +24,15 @@ from ..ir.lang import (
     static_range,
 )
 from .common import add, block_reduce
-from .family import Args, Constexprs, Expected, Family, dtype, empty, gamma, least, u
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    bound,
+    dtype,
+    empty,
+)
 
 
 @kernel(
@@ -48,12 +56,16 @@ def int8_gemv(
     """y[r] = (w[r, :] @ x) * (scales[r] * x_scale[0]); w is len(y) x cols.
 
     w and x are words of four signed bytes; cols is a multiple of 16, and up to 131,071, beyond
-    which a sum may not fit 32 bits. LANES, TEAMS and ROWS are as `quantized_gemv` has them.
+    which a sum may not fit 32 bits; anything else is a fault, as are a w, x or scales of another
+    size, and y is zeros. LANES, TEAMS and ROWS are as `quantized_gemv` has them.
     """
     static_assert(TEAMS == 1 or SUBGROUP == LANES, "several TEAMS need LANES = SUBGROUP")
     lane = local_id(0) % LANES
     first = (group_id(0) * TEAMS + local_id(0) // LANES) * ROWS
-    units = cols // 16
+    sized = cols > 0 and cols % 16 == 0 and cols <= 131_071 and len(w) == len(y) * (cols // 4)
+    sized = sized and len(scales) == len(y) and len(x) >= cols // 4 and len(x_scale) > 0
+    assert sized, "int8_gemv: columns, or sizes that are not those of the matrix"
+    units = cols // 16 if sized else i32(0)
     totals = registers(i32, ROWS, 0)
     for unit in range(lane, units, LANES):
         b = load_vector(x, unit, 4)
@@ -64,7 +76,10 @@ def int8_gemv(
     for r in static_range(ROWS):
         total = block_reduce(totals[r], add, i32, LANES, SUBGROUP)
         if lane == 0 and first + r < len(y):
-            y[first + r] = convert(f32(total) * (scales[first + r] * x_scale[0]), OUT)
+            factor = f32(0)
+            if sized:
+                factor = scales[first + r] * x_scale[0]
+            y[first + r] = convert(f32(total) * factor, OUT)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
@@ -83,8 +98,13 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     out = dtype(constexprs, "OUT")
     w, x = (np.ascontiguousarray(args[n]).view(np.int8).astype(np.float64) for n in ("w", "x"))
     value = (w @ x) * args["scales"].astype(np.float64) * float(args["x_scale"][0])
-    # The sum is exact; it is rounded to f32, the scales' product, and their product.
-    return {"y": Expected(value, np.abs(value) * (gamma(3, f32) + u(out)) + least(out))}
+    return {"y": Expected(value, _BOUND(value=value, T=out))}
 
 
-FAMILIES = (Family(int8_gemv, _inputs, _reference, "integer sums; three roundings, then to OUT"),)
+# The sum is exact; it is rounded to f32, the scales' product, and their product.
+_BOUND = bound("abs(value) * (gamma(3, f32) + u(T)) + least(T)")
+FAMILIES = (
+    Family(
+        int8_gemv, _inputs, _reference, "integer sums; three roundings, then to OUT", {"": _BOUND}
+    ),
+)

@@ -28,16 +28,14 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
     encode,
-    gamma,
-    least,
     normal,
-    u,
 )
-from .reduction import terms
+from .reduction import PATH, terms
 from .softmax import partial_top
 
 
@@ -151,14 +149,14 @@ def _logarithms(args: Args, constexprs: Constexprs) -> tuple[np.ndarray, ...]:
     path; the log of what errs by e is off by e, and by 1 ulp.
     """
     x = decode(args["x"], dtype(constexprs))
+    path = terms(x.shape[-1], constexprs["BLOCK"])
     with np.errstate(all="ignore"):
         top = np.where(np.isinf(x.max(-1, keepdims=True)), 0, x.max(-1, keepdims=True))
         e = np.exp(x - top)
         total = e.sum(-1, keepdims=True)
-        worst = np.nan_to_num(np.abs(x - top) * e).sum(-1, keepdims=True) / total * u(f32)
+        worst = np.nan_to_num(np.abs(x - top) * e).sum(-1, keepdims=True) / total
         value = top + np.log(total)
-        error = worst + gamma(8 + terms(x.shape[-1], constexprs["BLOCK"]), f32)
-        error = error + 2 * u(f32) * np.abs(np.log(total)) + u(f32) * np.abs(value)
+        error = _SUM_BOUND(spread=worst, path=path, logarithm=np.log(total), value=value)
     return x, value, np.nan_to_num(error, posinf=0.0)
 
 
@@ -168,17 +166,33 @@ def _softmax_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected
     with np.errstate(all="ignore"):
         value = x - logarithm
         size = np.abs(x) + np.abs(x.max(-1, keepdims=True)) + np.abs(value)
-        tolerance = error + 2 * u(f32) * size + np.abs(value) * u(t) + least(t)
+        tolerance = _BOUND(error=error, size=size, value=value, T=t)
     return {"y": Expected(value, np.nan_to_num(tolerance, posinf=0.0))}
 
 
 def _sum_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     _, value, error = _logarithms(args, constexprs)
-    return {"y": Expected(value[:, 0], error[:, 0] + 2.0**-126)}
+    return {"y": Expected(value[:, 0], error[:, 0])}
 
 
+_SUM_BOUND = bound(
+    "spread * u(f32) + gamma(path + 8, f32) + (2 * abs(logarithm) + abs(value)) * u(f32) + 2**-126",
+    spread="the mean of abs(x - top) with the exponentials as weights",
+    path=PATH,
+    logarithm="of the sum of exp(x - top)",
+    value="top + logarithm",
+)
+_BOUND = bound(
+    "error + 2 * u(f32) * size + abs(value) * u(T) + least(T)",
+    error=f"that of logsumexp: {_SUM_BOUND.formula}",
+    size="abs(x) + abs(top) + abs(value)",
+)
+_ROW = (
+    "a NaN makes its row NaN; +inf becomes NaN and what stands beside it -inf; a row of -inf is NaN"
+)
+_SUM_SPECIAL = "a NaN makes its row NaN, else +inf +inf; a row of -inf gives -inf"
 _WORDS = "f32 inside: exp 2 ulp, log 1 ulp, sum in fixed order; rounded once"
 FAMILIES = (
-    Family(log_softmax, _softmax_inputs, _softmax_reference, _WORDS),
-    Family(logsumexp_rows, _sum_inputs, _sum_reference, _WORDS),
+    Family(log_softmax, _softmax_inputs, _softmax_reference, _WORDS, {"": _BOUND}, _ROW),
+    Family(logsumexp_rows, _sum_inputs, _sum_reference, _WORDS, {"": _SUM_BOUND}, _SUM_SPECIAL),
 )

@@ -32,16 +32,15 @@ from ..ir.lang import (
 )
 from .family import (
     Args,
+    Bound,
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
-    gamma,
-    least,
     normal,
-    u,
 )
 
 
@@ -257,7 +256,7 @@ def product_args(
 
 
 def expected_product(
-    args: Args, constexprs: Constexprs, out: DType, error: float, columns: bool = False
+    args: Args, constexprs: Constexprs, out: DType, error: np.ndarray, columns: bool = False
 ) -> dict[str, Expected]:
     """What a product, times `scale` where there is one, is to give. error: of a sum of products,
     relative to that of their sizes."""
@@ -269,8 +268,21 @@ def expected_product(
     name = str(getattr(constexprs["EPILOGUE"], "name", constexprs["EPILOGUE"]))
     if name.endswith("relu"):
         value = np.maximum(value, 0)
-    tolerance = (np.abs(a) @ np.abs(b)) * np.abs(factor) * error
-    return {"c": Expected(value, tolerance + np.abs(value) * u(out) + least(out))}
+    size = (np.abs(a) @ np.abs(b)) * np.abs(factor)
+    return {"c": Expected(value, PRODUCT_BOUND(size=size, error=error, value=value, T=out))}
+
+
+def product_bound(error: Bound) -> Bound:
+    """That of `expected_product`, with what `error` is there."""
+    terms = {**PRODUCT_BOUND.terms, "error": error.formula, **error.terms}
+    return Bound(PRODUCT_BOUND.formula, terms)
+
+
+PRODUCT_BOUND = bound(
+    "size * error + abs(value) * u(T) + least(T)",
+    size="the sum of the products' magnitudes, times the scale",
+    error="of the sum, relative to size",
+)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
@@ -280,11 +292,19 @@ def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
 
 
 def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
-    # Not every target fuses: two roundings a term. The type of the tiles holds every value of T.
-    error = float(gamma(2 * args["k"] + 2, f32))
-    return expected_product(args, constexprs, dtype(constexprs, "OUT"), error)
+    return expected_product(args, constexprs, dtype(constexprs, "OUT"), _ERROR(k=args["k"]))
+
+
+# Not every target fuses: two roundings a term. The type of the tiles holds every value of T.
+_ERROR = bound("gamma(2 * k + 2, f32)", k="the argument")
 
 
 FAMILIES = (
-    Family(matmul, _inputs, _reference, "f32 accumulation in the order of k; rounded once"),
+    Family(
+        matmul,
+        _inputs,
+        _reference,
+        "f32 accumulation in the order of k; rounded once",
+        {"": product_bound(_ERROR)},
+    ),
 )

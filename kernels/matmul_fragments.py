@@ -38,11 +38,11 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     dtype,
-    u,
 )
 from .fragment_products import multiply
-from .matmul import expected_product, identity, product_args, relu
+from .matmul import expected_product, identity, product_args, product_bound, relu
 from .matmul_compact import multiply_compact, store_compact
 
 __all__ = ["FAMILIES", "identity", "matmul_fragments", "relu"]
@@ -292,17 +292,21 @@ def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
 
 
 def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
-    # Products are exact in f32; each of k additions is rounded or cut off, and one more for each
-    # product of fragments aligns its terms.
-    rounded = (args["k"] * 17 // 16 + 1) * 2 * u(f32)
-    if dtype(constexprs).bytes == 1:  # in each step of BK, to at least 14 bits
-        step = int(constexprs["BK"])
-        rounded = (step * 33 // 32 + 1) * 2.0**-13 + (args["k"] // step + 2) * 2 * u(f32)
-    error = rounded / (1 - rounded)
+    error = _ERROR(k=args["k"])
+    if dtype(constexprs).bytes == 1:
+        error = _ERROR8(k=args["k"], BK=int(constexprs["BK"]))
     columns = bool(constexprs["B_COLUMNS"])
     return expected_product(args, constexprs, dtype(constexprs, "OUT"), error, columns)
 
 
+# Products are exact in f32; each of k additions is rounded or cut off, and one more for each
+# product of fragments aligns its terms. Of 8-bit floats: in each step of BK, to at least 14 bits.
+_ERROR = bound("1 / (1 - (k * 17 // 16 + 1) * 2 * u(f32)) - 1", k="the argument")
+_ERROR8 = bound(
+    "1 / (1 - (BK * 33 // 32 + 1) * 2**-13 - (k // BK + 2) * 2 * u(f32)) - 1",
+    k="the argument",
+    BK="the constexpr",
+)
 FAMILIES = (
     Family(
         matmul_fragments,
@@ -310,5 +314,6 @@ FAMILIES = (
         _reference,
         "f32 accumulation in any order, each addition rounded or cut off; rounded once. Of 8-bit"
         " floats, BK products at a time may be added in 14 bits",
+        {"": product_bound(_ERROR), "8-bit floats": product_bound(_ERROR8)},
     ),
 )

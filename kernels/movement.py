@@ -97,10 +97,13 @@ def copy_strided(
     """y[y_start + sum(i_k * y_k)] = x[x_start + sum(i_k * x_k)] for all i_k < n_k.
 
     The rest of y stays. Strides and starts are in elements; every place lies inside x and y, and no
-    two in the same element of y (`strided` checks it). VEC neighbours move at a time where the last
-    stride is 1 in both and all else is a multiple of VEC.
+    two in the same element of y (`strided` checks it). A negative n_k is a fault, and nothing is
+    copied. VEC neighbours move at a time where the last stride is 1 in both and all else is a
+    multiple of VEC.
     """
-    count = n0 * n1 * n2 * n3 * n4 * n5
+    sized = (n0 | n1 | n2 | n3 | n4 | n5) >= 0
+    assert sized, "copy_strided: a negative number of elements"
+    count = n0 * n1 * n2 * n3 * n4 * n5 if sized else i32(0)
     others = x0 | x1 | x2 | x3 | x4 | y0 | y1 | y2 | y3 | y4 | x_start | y_start | n5
     if VEC > 1 and x5 == 1 and y5 == 1 and (others & (VEC - 1)) == 0:
         i = global_id(0) * VEC

@@ -28,15 +28,13 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
-    gamma,
-    least,
     normal,
-    u,
 )
-from .reduction import terms
+from .reduction import PATH, terms
 
 
 @device
@@ -288,8 +286,8 @@ def _rms_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     x, weight = decode(args["x"], t), decode(args["weight"], t)
     eps = float(np.float32(args["eps"]))
     value = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight
-    steps = terms(x.shape[-1], constexprs["BLOCK"]) / 2 + 16
-    return {"y": Expected(value, np.abs(value) * (gamma(steps, f32) + u(t)) + least(t) + 2.0**-126)}
+    path = terms(x.shape[-1], constexprs["BLOCK"])
+    return {"y": Expected(value, _RMS_BOUND(value=value, path=path, T=t))}
 
 
 def _layer_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
@@ -313,18 +311,55 @@ def _layer_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     var = ((x - mean) ** 2).mean(-1, keepdims=True)
     scale = 1 / np.sqrt(var + eps)
     value = (x - mean) * scale * weight + bias
-    # The mean is off by gamma * mean|x|; that error moves every element, and the variance by its
-    # square and by its product with differences that sum to zero.
-    steps = terms(x.shape[-1], constexprs["BLOCK"]) + 16
-    off_mean = gamma(steps, f32) * np.abs(x).mean(-1, keepdims=True) + u(f32) * np.abs(x)
-    relative = gamma(steps / 2 + 16, f32) + off_mean.max(-1, keepdims=True) ** 2 * scale**2
-    error = (off_mean * scale + np.abs(x - mean) * scale * relative) * np.abs(weight)
-    tolerance = error + np.abs(value) * (u(t) + 2 * u(f32)) + np.abs(bias) * u(f32)
-    return {"y": Expected(value, tolerance + least(t) + 2.0**-126)}
+    path = terms(x.shape[-1], constexprs["BLOCK"])
+    return {"y": Expected(value, normal_error(x, mean, scale, weight, bias, value, path, t))}
 
 
-_WORDS = "f32 inside, sums in fixed order; rounded to T once"
+def normal_error(
+    x: np.ndarray,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray,
+    value: np.ndarray,
+    path: int,
+    t: DType,
+) -> np.ndarray:
+    """How far from `value` elements of rows may be that are brought to a mean of 0 and a variance
+    of 1."""
+    off = _OFF(size=np.abs(x).mean(-1, keepdims=True), path=path, x=x)
+    worst = off.max(-1, initial=0, keepdims=True)
+    told = {"x": x, "mean": mean, "scale": scale, "weight": weight, "bias": bias}
+    return LAYER_BOUND(off=off, worst=worst, path=path, value=value, T=t, **told)
+
+
+_RMS_BOUND = bound(
+    "abs(value) * (gamma(path / 2 + 16, f32) + u(T)) + least(T) + 2**-126", path=PATH
+)
+# The mean is off by gamma * mean|x|; that error moves every element, and the variance by its square
+# and by its product with differences that sum to zero.
+_OFF = bound(
+    "gamma(path + 16, f32) * size + u(f32) * abs(x)",
+    size="the mean of the magnitudes of a row",
+    path=PATH,
+    x="the element",
+)
+LAYER_BOUND = bound(
+    "(off + abs(x - mean) * (gamma(path / 2 + 24, f32) + worst**2 * scale**2)) * scale"
+    " * abs(weight) + abs(value) * (u(T) + 2 * u(f32)) + abs(bias) * u(f32) + least(T) + 2**-126",
+    off=f"what a difference to the mean is off by: {_OFF.formula}, size being "
+    + _OFF.terms["size"],
+    worst="the greatest of those of a row",
+    x="the element",
+    mean="of its row",
+    scale="1 over the root of the variance and eps",
+    weight="of its column",
+    bias="of its column",
+    path=PATH,
+)
+WORDS = "f32 inside, sums in fixed order; rounded to T once"
+SPECIAL = "a NaN or an infinity makes its row NaN"
 FAMILIES = (
-    Family(rmsnorm, _rms_inputs, _rms_reference, _WORDS),
-    Family(layernorm, _layer_inputs, _layer_reference, _WORDS),
+    Family(rmsnorm, _rms_inputs, _rms_reference, WORDS, {"": _RMS_BOUND}),
+    Family(layernorm, _layer_inputs, _layer_reference, WORDS, {"": LAYER_BOUND}, SPECIAL),
 )

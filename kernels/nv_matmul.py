@@ -35,16 +35,17 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     encode,
-    gamma,
     u,
 )
 from .matmul import (  # noqa: F401 (specializations name relu)
     expected_product,
     identity,
     product_args,
+    product_bound,
     relu,
 )
 
@@ -255,25 +256,28 @@ def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
 
 
 def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
-    # Products are exact; the hardware cuts sums off at 24 bits, which costs twice as much as
-    # rounding them. Of 8-bit floats, it adds 32 products to a sum at a time, to 14 bits or more.
     t = dtype(constexprs)
-    error = 2 * float(gamma(args["k"] + 3, f32))
+    error = _ERROR(k=args["k"])
     if t.bits == 8:
         a, b = (decode(args[name], t) for name in "ab")
         most = np.abs(a).max() * np.abs(b).max() * args["k"]
         exact = most < 2**13 and all((x == np.rint(x)).all() for x in (a, b))
-        error = 4 * u(f32) if exact else (args["k"] * 33 // 32 + 2) * 2.0**-13
+        error = np.float64(4 * u(f32)) if exact else _ERROR8(k=args["k"])
     return expected_product(
         args, constexprs, dtype(constexprs, "OUT"), error, constexprs["B_COLUMNS"]
     )
 
 
+# Products are exact; the hardware cuts sums off at 24 bits, which costs twice as much as rounding
+# them. Of 8-bit floats, it adds 32 products to a sum at a time, to 14 bits or more.
+_ERROR = bound("2 * gamma(k + 3, f32)", k="the argument")
+_ERROR8 = bound("(k * 33 // 32 + 2) * 2**-13", k="the argument")
 FAMILIES = (
     Family(
         nv_matmul,
         _inputs,
         _reference,
         "f32 accumulation in any order; rounded once. Of 8-bit floats, 14 bits of a sum are kept",
+        {"": product_bound(_ERROR), "8-bit floats": product_bound(_ERROR8)},
     ),
 )

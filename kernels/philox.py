@@ -30,7 +30,14 @@ from ..ir.lang import (
     static_range,
     u32,
 )
-from .family import Args, Constexprs, Expected, Family, empty, u
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    bound,
+    empty,
+)
 
 _M0, _M1, _W0, _W1 = 0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85
 _TURN = 6.283185307179586
@@ -137,18 +144,26 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
         radius, angle = np.sqrt(-2 * np.log(1 - r[::2])), float(np.float32(_TURN)) * r[1::2]
         turned = np.exp(1j * angle)
         r = np.stack([radius * turned.real, radius * turned.imag], -1).reshape(-1)
-        # The root of a log errs by 4 ulp; an angle by a rounding, its sine and cosine by 2 ulp.
-        bound = radius * (8 * u(f32) + (angle + 4) * u(f32)) + 2.0**-60
-        error = np.repeat(bound, 2)[:n] * args["scale"]
+        error = np.repeat(radius * (12 + angle), 2)[:n] + 2.0**-36
     value = args["scale"] * r[:n] + args["shift"]
-    return {"y": Expected(value, error + 2 * u(f32) * (np.abs(value) + abs(args["shift"])))}
+    told = {"scale": args["scale"], "shift": args["shift"]}
+    return {"y": Expected(value, _BOUND(error=error, value=value, **told))}
 
 
+_BOUND = bound(
+    "(error * scale + 2 * (abs(value) + abs(shift))) * u(f32)",
+    # The root of a log errs by 4 ulp; an angle by a rounding, its sine and cosine by 2 ulp.
+    error="0 of a uniform number; of a normal one r * (12 + angle) + 2**-36, r being the distance"
+    " from 0 of its pair",
+    scale="the argument",
+    shift="the argument",
+)
 FAMILIES = (
     Family(
         random_fill,
         _inputs,
         _reference,
         "uniform: two roundings; normal: log, root, sine and cosine by the op table",
+        {"": _BOUND},
     ),
 )

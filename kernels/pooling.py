@@ -32,14 +32,12 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
     encode,
-    gamma,
-    least,
     normal,
-    u,
 )
 
 LOWEST = float("-inf")
@@ -187,12 +185,24 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
         count = _windows(counted, args, 0.0).sum(-1)
     with np.errstate(all="ignore"):
         value, size = windows.sum(-1) / count, np.abs(windows).sum(-1) / count
-        # A rounding for each addition, one of the division, of 2.5 ulp, and that to T.
-        error = size * (gamma(windows.shape[-1], f32) + 5 * u(f32)) + np.abs(value) * u(t)
-    error = np.where(np.isfinite(value), error + least(t) + 2.0**-126, 0)
+        error = _BOUND(size=size, n=windows.shape[-1], value=value, T=t)
+    error = np.where(np.isfinite(value), error, 0)
     return {"y": Expected(value.reshape(args["y"].shape), error.reshape(args["y"].shape))}
 
 
+# A rounding for each addition, one of the division, of 2.5 ulp, and that to T.
+_BOUND = bound(
+    "size * (gamma(n, f32) + 5 * u(f32)) + abs(value) * u(T) + least(T) + 2**-126",
+    size="the mean of the magnitudes of a window",
+    n="elements of a window",
+)
 FAMILIES = (
-    Family(pool2d, _inputs, _reference, "max: exact; mean: f32 sums in fixed order, rounded once"),
+    Family(
+        pool2d,
+        _inputs,
+        _reference,
+        "max: exact; mean: f32 sums in fixed order, rounded once",
+        {"mean": _BOUND},
+        "max skips NaNs",
+    ),
 )

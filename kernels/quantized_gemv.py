@@ -39,18 +39,17 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
-    gamma,
-    least,
     normal,
-    u,
 )
 
 # Configurations name decoders.
 from .quantized_formats import *
 from .quantized_inputs import arguments, columns, format_name, matrix, offsets_of, weights
+from .quantized_sizes import is_matrix
 from .quantized_superblocks import *
 from .quantized_words import how, leveled
 
@@ -106,12 +105,16 @@ def quantized_gemv(
     """y = w @ x; w is len(y) x cols; f32 accumulation.
 
     LANES invocations share ROWS rows, DEEP units of each at a time; TEAMS of LANES are a workgroup,
-    several of which need LANES = SUBGROUP. NATIVE and OPAQUE are explained at `how`.
+    several of which need LANES = SUBGROUP. NATIVE and OPAQUE are explained at `how`. A `w` of
+    another size, as one of other groups has, a short x, or columns that are no whole blocks are a
+    fault, and y is zeros.
     """
     static_assert(TEAMS == 1 or SUBGROUP == LANES, "several TEAMS need LANES = SUBGROUP")
     lane = local_id(0) % LANES
     first = (group_id(0) * TEAMS + local_id(0) // LANES) * ROWS
-    units = cols // 32
+    sized = is_matrix(w, i32(len(y)), cols, FORMAT, GROUP) and len(x) >= cols
+    assert sized, "quantized_gemv: parts, columns or x of another size than the matrix"
+    units = cols // 32 if sized else i32(0)
     HOW = how(cols, NATIVE, OPAQUE)
     totals = registers(f32x4, ROWS, 0)
     apart = registers(f32, ROWS, 0)  # what offsets add
@@ -168,17 +171,25 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     # offsets a unit; each fma two roundings at most; four sums across, seven over the lanes; a
     # scale, and a weight of the reference.
     units = -(-(cols // 32) // constexprs["LANES"])
-    steps = 2 * (8 + 4 * units) + 3 + 4 + 7 + 2
-    tolerance = sizes @ np.abs(x) * gamma(steps, f32) + np.abs(value) * u(out) + least(out)
+    path = 2 * (8 + 4 * units) + 3 + 4 + 7 + 2
+    told = {"size": sizes @ np.abs(x), "small": sizes.sum(-1), "path": path}
+    return {"y": Expected(value, _BOUND(value=value, T=out, **told))}
+
+
+_BOUND = bound(
     # x times 2**-16 may be a denormal, and be taken for zero.
-    return {"y": Expected(value, tolerance + sizes.sum(-1) * 2.0**-110)}
-
-
+    "size * gamma(path, f32) + abs(value) * u(T) + least(T) + small * 2**-110",
+    size="the sum over the row of (abs(scale * quant) + abs(offset)) * abs(x)",
+    small="the same without x",
+    path="2 * (8 + 4 * ceil(cols / 32 / LANES)) + 16",
+)
 FAMILIES = (
     Family(
         quantized_gemv,
         _inputs,
         _reference,
         "f32 accumulation in fixed order, quants exact; rounded once",
+        {"": _BOUND},
+        "a row with an infinite or NaN scale gives an infinity or a NaN",
     ),
 )

@@ -26,7 +26,17 @@ from ..ir.lang import (
     workgroup_array,
 )
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty
-from .reduction import ROW_OPS, combiner, expected, finished, prepared, sample
+from .reduction import (
+    BOUNDS,
+    ROW_OPS,
+    SPECIAL,
+    WORDS,
+    combiner,
+    expected,
+    finished,
+    prepared,
+    sample,
+)
 
 
 @kernel(
@@ -90,5 +100,4 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     return {"y": expected(x, {**constexprs, "BLOCK": constexprs["BY"]})}
 
 
-_WORDS = "sums: one rounding per addition on the longest path; max, min: exact; order fixed"
-FAMILIES = (Family(reduce_axis, _inputs, _reference, _WORDS),)
+FAMILIES = (Family(reduce_axis, _inputs, _reference, WORDS, BOUNDS, SPECIAL),)

@@ -36,13 +36,12 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
     encode,
-    gamma,
     normal,
-    rounding,
 )
 
 ROW_OPS = ("sum", "mean", "prod", "l2", "max", "min")
@@ -170,6 +169,18 @@ def reduce_partials(
         partials[group] = total
 
 
+PATH = "terms(n, BLOCK), on the longest path of a sum: ceil(n / BLOCK) + log2(BLOCK) + 65 at most"
+BOUNDS = {
+    "sum, mean": bound(
+        "size * gamma(path + 4, T) + rounding(value, T)",
+        size="the sum of the magnitudes (of a mean: over n)",
+        path=PATH,
+    ),
+    "prod": bound("abs(value) * gamma(n, T) + 2**-126", n="factors"),
+    "l2": bound("value * gamma(path / 2 + 8, T) + rounding(value, T)", path=PATH),
+}
+
+
 def terms(n: int, block: int) -> int:
     """Roundings on the longest path of a sum of n elements by a workgroup of `block`."""
     return -(-n // block) + block.bit_length() + 64  # 64: at most that many subgroup partials
@@ -191,17 +202,16 @@ def expected(x: np.ndarray, constexprs: Constexprs) -> Expected:
     if op in ("max", "min"):
         return Expected(value)
     if op == "prod":  # each factor is rounded in once, in whatever order
-        tolerance = np.abs(value) * gamma(x.shape[-1], acc) + 2.0**-126
+        tolerance = BOUNDS["prod"](value=value, n=x.shape[-1], T=acc)
         return Expected(value, np.nan_to_num(tolerance, posinf=0.0))
+    path = terms(x.shape[-1], constexprs["BLOCK"])
     if op == "l2":  # a relative error of the sum counts half in its root
-        relative = gamma(terms(x.shape[-1], constexprs["BLOCK"]) / 2 + 8, acc)
-        tolerance = value * relative + rounding(value, acc)
+        tolerance = BOUNDS["l2"](value=value, path=path, T=acc)
         return Expected(value, np.nan_to_num(tolerance, posinf=0.0))
     if not acc.is_float:
         return Expected(x.astype(np.int64).sum(-1).astype(acc.storage))
-    magnitude = np.abs(x).sum(-1) / (x.shape[-1] if op == "mean" else 1)
-    path = terms(x.shape[-1], constexprs["BLOCK"]) + 4
-    tolerance = magnitude * gamma(path, acc) + rounding(value, acc)
+    size = np.abs(x).sum(-1) / (x.shape[-1] if op == "mean" else 1)
+    tolerance = BOUNDS["sum, mean"](size=size, path=path, value=value, T=acc)
     return Expected(value, np.nan_to_num(tolerance, posinf=0.0))  # infinities are exact
 
 
@@ -251,8 +261,10 @@ def _partials_reference(args: Args, constexprs: Constexprs) -> dict[str, Expecte
     return {"partials": Expected(value * scale, np.array([p.tolerance for p in parts]) * scale)}
 
 
-_WORDS = "sums: one rounding per addition on the longest path; max, min: exact; order fixed"
+WORDS = "sums: one rounding per addition on the longest path; max, min: exact; order fixed"
+SPECIAL = "max and min skip NaNs; the others keep them, and infinities"
+_PARTS = {"sum, mean": BOUNDS["sum, mean"]}
 FAMILIES = (
-    Family(reduce_rows, _rows_inputs, _rows_reference, _WORDS),
-    Family(reduce_partials, _partials_inputs, _partials_reference, _WORDS),
+    Family(reduce_rows, _rows_inputs, _rows_reference, WORDS, BOUNDS, SPECIAL),
+    Family(reduce_partials, _partials_inputs, _partials_reference, WORDS, _PARTS, SPECIAL),
 )

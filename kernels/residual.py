@@ -179,11 +179,15 @@ FAMILIES = (
         lambda rng, c: _inputs(rng, c, bias=False),
         lambda args, c: _reference(args, c, _RMS),
         _WORDS,
+        {"y": _RMS.bounds[""]},
+        _RMS.special,
     ),
     Family(
         layernorm_residual,
         lambda rng, c: _inputs(rng, c, bias=True),
         lambda args, c: _reference(args, c, _LAYER),
         _WORDS,
+        {"y": _LAYER.bounds[""]},
+        _LAYER.special,
     ),
 )

@@ -30,7 +30,17 @@ from ..ir.lang import (
     u32,
 )
 from .common import load, store
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, least, normal, u
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    bound,
+    decode,
+    dtype,
+    empty,
+    normal,
+)
 from .movement import divided
 
 
@@ -233,9 +243,21 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     value[..., first], value[..., second] = found.real, found.imag
     a, b, c, s = (np.abs(part) for part in (x[..., first], x[..., second], turn.real, turn.imag))
     size[..., first], size[..., second] = a * c + b * s, b * c + a * s
-    # Two products and a sum in f32, then one rounding to T.
-    tolerance = np.where(size > 0, 3 * u(f32) * size + np.abs(value) * u(t) + least(t), 0.0)
-    return {"y": Expected(value, tolerance + 2.0**-126 * (size > 0))}
+    tolerance = _BOUND(size=size, value=value, T=t)
+    return {"y": Expected(value, np.where(size > 0, tolerance, 0.0))}
 
 
-FAMILIES = (Family(rotary, _inputs, _reference, "f32 inside; rounded to T once"),)
+# Two products and a sum in f32, then one rounding to T.
+_BOUND = bound(
+    "3 * u(f32) * size + abs(value) * u(T) + least(T) + 2**-126",
+    size="the sum of the magnitudes of both products",
+)
+FAMILIES = (
+    Family(
+        rotary,
+        _inputs,
+        _reference,
+        "f32 inside; rounded to T once",
+        {"elements of pairs that are turned": _BOUND},
+    ),
+)

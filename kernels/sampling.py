@@ -1,10 +1,9 @@
-"""Choosing the next token from logits: penalties, what is kept, and the draw.
+"""Choosing the next token from logits: what is kept, and the draw.
 
-`penalize` changes logits by what a sequence holds already; `sample_threshold` finds the least logit
-that top-k, top-p and min-p keep; `sample_token` draws among those, by the greatest sum of a logit
-over the temperature and Gumbel noise (Maddison et al., arXiv:1411.0030). `settings` has four f32 a
-row: temperature (below 1e-30, NaN too: the greatest logit), top-k (0: all), top-p (1: all), min-p
-(0: all).
+`sample_threshold` finds the least logit that top-k, top-p and min-p keep; `sample_token` draws
+among those, by the greatest sum of a logit over the temperature and Gumbel noise (Maddison et al.,
+arXiv:1411.0030). `settings` has four f32 a row: temperature (below 1e-30, NaN too: the greatest
+logit), top-k (0: all), top-p (1: all), min-p (0: all). Penalties come before (`penalize`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import numpy as np
 
 from ..ir.lang import (
     Read,
-    ReadWrite,
     Write,
     bitcast,
     ceil_div,
@@ -23,7 +21,6 @@ from ..ir.lang import (
     device,
     exp,
     f32,
-    global_id,
     group_id,
     i32,
     isinf,
@@ -36,46 +33,19 @@ from ..ir.lang import (
     u32,
 )
 from .common import add, block_argmax, block_reduce, greater
-from .family import Args, Constexprs, Expected, Family, empty, u
-from .movement import divided
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    bound,
+    empty,
+)
 from .philox import philox, words_of_rows
 
 LOWEST = float("-inf")
 COLDEST = 1e-30  # of temperatures: below it they count as 0, as what a logit is over them overflows
 HOTTEST = 1e30
-
-
-@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(logits), BLOCK), 1, 1))
-def penalize(
-    logits: ReadWrite[f32],
-    counts: Read[i32],
-    bias: Read[f32],
-    penalties: Read[f32],
-    cols: i32,
-    *,
-    BLOCK: int = 256,
-):
-    """logits, rows x cols, with what is taken off tokens that a sequence holds already.
-
-    bias[c] is added first, where bias has elements. A token whose count is positive is then divided
-    by the repetition penalty if its logit is positive, else multiplied by it (Keskar et al.,
-    arXiv:1909.05858), and loses frequency * count + presence. penalties: repetition, frequency and
-    presence of each row.
-    """
-    i = global_id(0)
-    if i < len(logits):
-        row, column = divided(u32(i), u32(cols))
-        value = logits[i]
-        if len(bias) > 0:
-            value = value + bias[column]
-        count = counts[i]
-        if count > 0:
-            first = row * u32(3)
-            repetition = penalties[first]
-            value = select(value > 0, value / repetition, value * repetition)
-            taken = penalties[first + u32(1)] * convert(count, f32) + penalties[first + u32(2)]
-            value = value - taken
-        logits[i] = value
 
 
 @device
@@ -237,29 +207,6 @@ def sample_token(
         flags[row] = select(place < 0, i32(1), strange)
 
 
-def _penalty_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
-    for rows, cols, biased in ((1, 1, 0), (3, 700, 1), (2, 257, 0), (0, 9, 1)):
-        yield {
-            "logits": rng.standard_normal((rows, cols), np.float32) * np.float32(3),
-            "counts": np.maximum(rng.integers(-2, 4, (rows, cols)), 0).astype(np.int32),
-            "bias": rng.standard_normal(cols * biased, np.float32),
-            "penalties": rng.uniform(0.5, 2, (rows, 3)).astype(np.float32),
-            "cols": cols,
-        }
-
-
-def _penalty_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
-    value, counts = args["logits"].astype(np.float64), args["counts"]
-    if args["bias"].size:
-        value = value + args["bias"]
-    repetition, frequency, presence = args["penalties"].astype(np.float64).T[..., None]
-    taken = frequency * counts + presence
-    scaled = np.where(value > 0, value / repetition, value * repetition)
-    found = np.where(counts > 0, scaled - taken, value)
-    size = np.abs(scaled) + np.abs(taken) + np.abs(value) * np.maximum(repetition, 1 / repetition)
-    return {"logits": Expected(found, 8 * u(f32) * size)}
-
-
 _SETTINGS = (
     (0.0, 5.0, 0.5, 0.1),
     (1.0, 0.0, 1.0, 0.0),
@@ -324,7 +271,7 @@ def _threshold_reference(args: Args, constexprs: Constexprs) -> dict[str, Expect
     value = np.array([_kept(*pair)[0] for pair in pairs])
     # A limit of min-p is a logarithm, a product and a sum; all others are logits themselves.
     computed = np.array([settings[3] > 0 for settings in args["settings"]])
-    return {"threshold": Expected(value, np.where(computed, 16 * u(f32) * (np.abs(value) + 8), 0))}
+    return {"threshold": Expected(value, np.where(computed, _LEAST_BOUND(value=value), 0))}
 
 
 def _scores(args: Args) -> np.ndarray:
@@ -375,18 +322,21 @@ def _token_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     }
 
 
+_LEAST_BOUND = bound("16 * u(f32) * (abs(value) + 8)")
 FAMILIES = (
-    Family(penalize, _penalty_inputs, _penalty_reference, "five roundings at most"),
     Family(
         sample_threshold,
         _threshold_inputs,
         _threshold_reference,
         "top-k exact; top-p by sums in f32 in fixed order; min-p: log, product, sum",
+        {"min-p": _LEAST_BOUND},
+        "NaNs do not count",
     ),
     Family(
         sample_token,
         _token_inputs,
         _token_reference,
         "the greatest of scores in f32: noise by two logarithms, a product, a sum",
+        special="NaNs and +inf set the row's flag; nothing infinite is drawn",
     ),
 )

@@ -24,6 +24,7 @@ from ..ir.lang import (
     group_id,
     kernel,
     local_id,
+    num_groups,
     registers,
     static_range,
     workgroup_array,
@@ -33,12 +34,11 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
-    gamma,
     normal,
-    rounding,
 )
 
 
@@ -46,14 +46,20 @@ from .family import (
 def scan_blocks(
     x: Read[T], y: Write[T], totals: Write[T], *, T: DType = f32, BLOCK: int = 256, ITEMS: int = 4
 ):
-    """y = inclusive prefix sums of each run of BLOCK * ITEMS elements of x; totals[g] its sum."""
+    """y = inclusive prefix sums of each run of BLOCK * ITEMS elements of x; totals[g] its sum.
+
+    A y or totals without room for them is a fault, and nothing is written.
+    """
+    held = len(y) >= len(x) and len(totals) >= num_groups(0)
+    assert held, "scan_blocks: y or totals without room for all runs"
+    count = len(x) if held else 0
     sums = workgroup_array(T, BLOCK)
     lid = local_id(0)
     base = (group_id(0) * BLOCK + lid) * ITEMS
     own = registers(T, ITEMS, 0)
     total = convert(0, T)
     for j in static_range(ITEMS):
-        if base + j < len(x):
+        if base + j < count:
             total += x[base + j]
         own[j] = total
     sums[lid] = total
@@ -72,9 +78,9 @@ def scan_blocks(
     if lid > 0:
         offset = sums[lid - 1]
     for j in static_range(ITEMS):
-        if base + j < len(x):
+        if base + j < count:
             y[base + j] = offset + own[j]
-    if lid == BLOCK - 1:
+    if lid == BLOCK - 1 and held:
         totals[group_id(0)] = sums[lid]
 
 
@@ -82,9 +88,12 @@ def scan_blocks(
 def scan_offsets(
     y: ReadWrite[T], totals: Read[T], *, T: DType = f32, RUN: int = 1024, BLOCK: int = 256
 ):
-    """y[i] += totals[i // RUN - 1] for i >= RUN; totals are scanned already."""
+    """y[i] += totals[i // RUN - 1] for i >= RUN; totals are scanned already. Too few of them are a
+    fault, and y stays."""
     i = global_id(0)
-    if i < len(y) and i >= RUN:
+    held = ceil_div(len(y), RUN) - 1 <= len(totals)
+    assert held, "scan_offsets: fewer totals than runs"
+    if i < len(y) and i >= RUN and held:
         y[i] = totals[i // RUN - 1] + y[i]
 
 
@@ -105,8 +114,8 @@ def _blocks_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]
     if not t.is_float:
         value = value.astype(t.storage)
         return {"y": Expected(value.reshape(-1)[: len(x)]), "totals": Expected(value[:, -1])}
-    steps = constexprs["ITEMS"] + constexprs["BLOCK"].bit_length() + 1
-    tolerance = np.abs(rows).cumsum(-1) * gamma(steps, t) + rounding(value, t)
+    path = constexprs["ITEMS"] + constexprs["BLOCK"].bit_length() + 1
+    tolerance = _RUN_BOUND(size=np.abs(rows).cumsum(-1), path=path, value=value, T=t)
     return {
         "y": Expected(value.reshape(-1)[: len(x)], tolerance.reshape(-1)[: len(x)]),
         "totals": Expected(value[:, -1], tolerance[:, -1]),
@@ -125,11 +134,17 @@ def _offsets_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected
     before = np.concatenate([totals[:1] * 0, totals])[np.arange(len(y)) // run]
     if not t.is_float:
         return {"y": Expected((y.astype(np.int64) + before).astype(t.storage))}
-    return {"y": Expected(y + before, rounding(y + before, t))}
+    return {"y": Expected(y + before, _SUM_BOUND(value=y + before, T=t))}
 
 
+_RUN_BOUND = bound(
+    "size * gamma(path, T) + rounding(value, T)",
+    size="the sum of the magnitudes up to the element, from where its run begins",
+    path="ITEMS + log2(BLOCK) + 2",
+)
+_SUM_BOUND = bound("rounding(value, T)")
 _WORDS = "integers wrap and are exact; floats: one rounding per addition, order fixed"
 FAMILIES = (
-    Family(scan_blocks, _blocks_inputs, _blocks_reference, _WORDS),
-    Family(scan_offsets, _offsets_inputs, _offsets_reference, _WORDS),
+    Family(scan_blocks, _blocks_inputs, _blocks_reference, _WORDS, {"floats": _RUN_BOUND}),
+    Family(scan_offsets, _offsets_inputs, _offsets_reference, _WORDS, {"floats": _SUM_BOUND}),
 )

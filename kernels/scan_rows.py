@@ -35,12 +35,11 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
     encode,
-    gamma,
-    rounding,
 )
 from .reduction import combiner, sample
 
@@ -196,15 +195,22 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     # A sum's longest path; a product rounds once for each factor, in whatever order.
     tiles = -(-x.shape[1] // constexprs["BLOCK"])
     path = tiles + constexprs["VEC"] + 80 if op == "sum" else x.shape[1] + 2 * tiles + 80
-    tolerance = size * gamma(path, acc) + rounding(value, t) + 2.0**-126
+    tolerance = _BOUND(size=size, path=path, ACC=acc, value=value, T=t)
     return {"y": Expected(value, np.nan_to_num(tolerance, posinf=0.0))}  # infinities are exact
 
 
+_BOUND = bound(
+    "size * gamma(path, ACC) + rounding(value, T) + 2**-126",
+    size="the sum of the magnitudes up to the element; of a product, its magnitude",
+    path="of a sum tiles + VEC + 80, of a product n + 2 * tiles + 80; a tile is BLOCK elements",
+    ACC="the type of the sum",
+)
 FAMILIES = (
     Family(
         scan_rows,
         _inputs,
         _reference,
         "integers wrap and are exact; floats: one rounding per operation on the path, order fixed",
+        {"floats": _BOUND},
     ),
 )

@@ -30,7 +30,17 @@ from ..ir.lang import (
     static_assert,
     u32,
 )
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, gamma, normal
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    bound,
+    decode,
+    dtype,
+    empty,
+    normal,
+)
 from .indexing import wrapped
 from .movement import divided
 
@@ -163,8 +173,7 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
         np.add.at(terms, (o, at, c), 1)
         np.add.at(size, (o, at, c), np.abs(updates))
         size = size if op == "add" else np.abs(y)
-        # One rounding a step, of which denormals may become zero.
-        error = size * gamma(terms.max(initial=1), t) + 2.0**-126 * terms
+        error = _BOUND(size=size, most=terms.max(initial=1), n=terms, T=t)
     return {"y": Expected(y, np.where(np.isfinite(y), error, 0))}
 
 
@@ -198,7 +207,14 @@ def _flatten_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected
 
 
 _IN_ORDER = "in the order of picks; add and mul: one rounding each; set, min, max: exact"
+# One rounding a step, of which denormals may become zero.
+_BOUND = bound(
+    "size * gamma(most, T) + 2**-126 * n",
+    size="of add the sum of the magnitudes, of mul that of the result",
+    n="what the element is made of",
+    most="the most that any is made of",
+)
 FAMILIES = (
-    Family(scatter_reduce, _inputs, _reference, _IN_ORDER),
+    Family(scatter_reduce, _inputs, _reference, _IN_ORDER, {"add and mul of floats": _BOUND}),
     Family(flatten_nd, _flatten_inputs, _flatten_reference, "exact"),
 )

@@ -31,15 +31,13 @@ from .family import (
     Constexprs,
     Expected,
     Family,
+    bound,
     decode,
     dtype,
     empty,
-    gamma,
-    least,
     normal,
-    u,
 )
-from .reduction import terms
+from .reduction import PATH, terms
 
 
 @device
@@ -214,15 +212,31 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     shifted = x - x.max(-1, keepdims=True)
     e = np.exp(shifted)
     value = e / e.sum(-1, keepdims=True)
-    # exp: its argument is rounded once (an absolute error of u |x|), FAST three times, then 2 ulp;
-    # the sum of positive terms; a division and a product.
-    once = u(f32) * (3 if constexprs["FAST"] else 1)
-    relative = np.abs(shifted) * once + gamma(8 + terms(x.shape[-1], constexprs["BLOCK"]) + 8, f32)
-    worst = np.abs(shifted * e).sum(-1, keepdims=True) / e.sum(-1, keepdims=True) * once
-    tolerance = value * (relative + worst) + value * u(t) + least(t) + 2.0**-126
-    return {"y": Expected(value, tolerance)}
+    told = {
+        "shift": shifted,
+        "spread": np.abs(shifted * e).sum(-1, keepdims=True) / e.sum(-1, keepdims=True),
+        "times": 3 if constexprs["FAST"] else 1,
+        "path": terms(x.shape[-1], constexprs["BLOCK"]),
+    }
+    return {"y": Expected(value, _BOUND(value=value, T=t, **told))}
 
 
+# exp: its argument is rounded once (an absolute error of u |x|), FAST three times, then 2 ulp; the
+# sum of positive terms; a division and a product.
+_BOUND = bound(
+    "value * ((abs(shift) + spread) * times * u(f32) + gamma(path + 16, f32) + u(T)) + least(T)"
+    " + 2**-126",
+    shift="x - max",
+    spread="the mean of abs(shift) of the row with the results as weights",
+    times="1; of FAST 3",
+    path=PATH,
+)
 FAMILIES = (
-    Family(softmax, _inputs, _reference, "f32 inside: exp 2 ulp, sum in fixed order; rounded once"),
+    Family(
+        softmax,
+        _inputs,
+        _reference,
+        "f32 inside: exp 2 ulp, sum in fixed order; rounded once",
+        {"": _BOUND},
+    ),
 )

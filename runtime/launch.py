@@ -164,7 +164,7 @@ class LoadedKernel:
             )
         counts = {p.name: b.elements for p, b in zip(self.memory, bindings, strict=True)}
         try:
-            x, y, z = (max(0, evaluate(e, counts, values)) for e in self.manifest.grid)
+            x, y, z = (evaluate(e, counts, values) for e in self.manifest.grid)
         except ZeroDivisionError as error:
             given = ", ".join(f"{name}={value}" for name, value in values.items())
             raise ArgumentError(
@@ -172,6 +172,14 @@ class LoadedKernel:
                 where=f"kernel {self.name}",
                 got=given,
             ) from error
+        if min(x, y, z) < 0:
+            given = ", ".join(f"{name}={value}" for name, value in values.items())
+            raise ArgumentError(
+                f"the grid {x, y, z} is negative",
+                where=f"kernel {self.name}",
+                expected="sizes of at least 0",
+                got=given,
+            )
         return x, y, z
 
 

@@ -12,9 +12,10 @@ from gristmill.backends.compile import Options, compile_kernel
 from gristmill.ir.core import Kernel
 from gristmill.ir.quantized import BLOCKS, BlockFormat
 from gristmill.ir.text import print_kernel
-from gristmill.kernels.dequantize import DECODERS, dequantize
+from gristmill.kernels.dequantize import dequantize
 from gristmill.kernels.quantized_gemv import quantized_gemv
 from gristmill.kernels.quantized_inputs import format_name
+from gristmill.kernels.quantized_sizes import DECODERS
 from gristmill.store.bundle import Entry, write_bundle
 
 TARGETS = {"interp": "interp-kir", "cpu": "cpu-x86-64-v2", "vulkan": "spirv-vulkan1.1"}

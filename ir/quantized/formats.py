@@ -161,8 +161,15 @@ class GroupedFormat:
     group: int = 0
     divides: tuple[int, int] = (1, 1)
 
-    def check(self, shape: Shape, sizes: Mapping[str, int], group: int = 0) -> None:
-        """Refuse tensors whose sizes in bytes, by name, are not those of a matrix of `shape`.
+    def check(
+        self,
+        shape: Shape,
+        sizes: Mapping[str, int],
+        group: int = 0,
+        shapes: Mapping[str, Shape] | None = None,
+    ) -> None:
+        """Refuse tensors whose sizes in bytes, by name, are not those of a matrix of `shape`; or
+        their shapes, where they are given: as many bytes may be a transposed matrix.
 
         LayoutError names the first tensor that does not fit and both figures.
         """
@@ -178,14 +185,17 @@ class GroupedFormat:
                 raise LayoutError(f"{what} in {self.name}", near, got, f"a multiple of {unit}")
         for part in self.parts:
             dims = part.shape(rows, cols, group)
+            told = f"it is {' x '.join(map(str, dims))} of {part.dtype.name}"
+            held = (shapes or {}).get(part.name, dims)
+            what = f"{part.name} of a {self.name} matrix of {rows} x {cols}"
+            if len(held) != len(dims):
+                raise LayoutError(f"dimensions of {what}", len(dims), len(held), told)
+            for axis, (size, wanted) in enumerate(zip(held, dims, strict=True)):
+                if size != wanted:
+                    raise LayoutError(f"extent {axis} of {what}", wanted, size, told)
             expected = math.prod(dims) * part.dtype.bytes
             if sizes.get(part.name, -1) != expected:
-                raise LayoutError(
-                    f"bytes of {part.name} of a {self.name} matrix of {rows} x {cols}",
-                    expected,
-                    sizes.get(part.name, 0),
-                    f"it is {' x '.join(map(str, dims))} of {part.dtype.name}",
-                )
+                raise LayoutError(f"bytes of {what}", expected, sizes.get(part.name, 0), told)
 
 
 Format = BlockFormat | GroupedFormat

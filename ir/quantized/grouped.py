@@ -36,6 +36,7 @@ def decode(parts: Parts, name: str, group: int = 0) -> np.ndarray:
     if name == "u4":
         return _u4(parts, group)
     weight, scale = parts["weight"], parts["scale"]
+    _plane(parts, name, "weight")
     _check(parts, name, weight.shape, group)
     values = decode8(weight, "f8e4m3") if name.startswith("fp8") else weight.astype(np.float32)
     if name == "fp8_block":
@@ -53,6 +54,8 @@ def unpack(parts: Parts, name: str, group: int = 0) -> tuple[np.ndarray, np.ndar
     and the scales as float32[rows, groups]. Errors as those of `decode`."""
     _complete(parts, name, _CHECKPOINTS)
     weight, zeros, scales = parts["qweight"], parts["qzeros"], parts["scales"]
+    for part in ("qweight", "scales"):
+        _plane(parts, name, part)
     rows = scales.shape[1]
     cols = weight.shape[0] * (8 if name == "gptq" else 1)
     _check(parts, name, (rows, cols), group)
@@ -85,6 +88,7 @@ def repack(parts: Parts, name: str, group: int = 0) -> dict[str, np.ndarray]:
 
 def _u4(parts: Parts, group: int) -> np.ndarray:
     quants, groups = parts["quants"], parts["groups"]
+    _plane(parts, "u4", "quants")
     rows, cols = quants.shape[0], quants.shape[1] * 8
     _check(parts, "u4", (rows, cols), group)
     halves = np.ascontiguousarray(quants).view(np.uint8).reshape(rows, -1, 1, 4)
@@ -118,6 +122,12 @@ def _complete(parts: Parts, name: str, known: tuple[str, ...]) -> None:
         raise LayoutError(f"parts of {name}", len(wanted), got, why)
 
 
+def _plane(parts: Parts, name: str, part: str) -> None:
+    """Refuse a tensor, of those that say what matrix it is, that is none itself."""
+    if parts[part].ndim != 2:
+        raise LayoutError(f"dimensions of {part} of {name}", 2, parts[part].ndim, "rows, columns")
+
+
 def _check_order(parts: Parts, cols: int, group: int) -> None:
     """Refuse what GPTQ's act-order makes of `g_idx`, the group of each column."""
     if "g_idx" not in parts:
@@ -132,4 +142,5 @@ def _check_order(parts: Parts, cols: int, group: int) -> None:
 
 
 def _check(parts: Parts, name: str, shape: tuple[int, ...], group: int) -> None:
-    GROUPED[name].check(shape, {n: a.nbytes for n, a in parts.items()}, group)
+    sizes = {n: a.nbytes for n, a in parts.items()}
+    GROUPED[name].check(shape, sizes, group, {n: a.shape for n, a in parts.items()})

@@ -134,3 +134,19 @@ def test_an_index_outside_the_axis_is_a_fault_and_touches_nothing(bad: int) -> N
 def test_an_axis_of_nothing_is_neither_read_nor_written(vec: int) -> None:
     updates, y = np.ones((3, 4), np.uint32), np.zeros((0, 4), np.uint32)
     launch(scatter_rows, updates, np.zeros(3, np.int32), np.zeros(0, np.int32), y, 4, VEC=vec)
+
+
+@pytest.mark.parametrize("sizes", [(-2, -3, 1), (-1, 1, -6), (-2, -1, -3)])
+@pytest.mark.parametrize("vec", [1, 4])
+def test_negative_sizes_of_a_copy_are_a_fault_though_their_product_is_not(
+    sizes: tuple[int, ...], vec: int
+) -> None:
+    x, y = np.arange(24, dtype=np.uint32), np.full(24, 7, np.uint32)
+    scalars = [1, 1, 1, *sizes, *(0, 0, 0, 4, 2, 1), *(0, 0, 0, 4, 2, 1), 0, 0]
+    kernel = copy_strided.trace("test", VEC=vec)
+    report = run(kernel, [x, y, *scalars], (1, 1, 1))
+    assert not report.problems
+    assert [kernel.sites[n] for n in report.faults] == [
+        "copy_strided: a negative number of elements"
+    ]
+    assert (y == 7).all()

@@ -22,6 +22,9 @@ KNOWN = (
 )
 
 
+TOLD = {"kv_heads": 1, "head": 4, "page": 2, "row_pages": 1}  # of a cache, as cache_append is
+
+
 def words(text: str) -> np.ndarray:
     return np.array([int(word, 16) for word in text.split()], np.uint32)
 
@@ -173,6 +176,30 @@ def test_keys_and_values_of_different_sizes_are_a_fault_and_change_nothing(short
     message = "cache_append: k and v, or their caches, differ in size"
     assert [k.sites[n] for n in report.faults] == [message]
     assert all((array == 7).all() for array in arrays)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"kv_heads": 0}, {"head": 0}, {"page": 0}, {"row_pages": 0}),
+        *({"kv_heads": -1, "head": -4}, {"page": -2}, {"head": 3}),
+        *({"sequences": 1}, {"positions": 1}, {"positions": 0}, {"sequences": 3, "positions": 3}),
+    ],
+)
+def test_a_cache_of_no_elements_and_tokens_without_positions_are_faults(
+    wrong: dict[str, int],
+) -> None:
+    rows = np.ones((2, 1, 4), np.float16)
+    caches = [np.full((3, 1, 2, 4), 7, np.float16) for _ in range(2)]
+    lists = [np.zeros(wrong.get(name, 2), np.int32) for name in ("sequences", "positions")]
+    lists[1][:2] = [0, 1][: len(lists[1])]
+    sizes = [wrong.get(n, usual) for n, usual in TOLD.items()]
+    k = cache_append.trace("test")
+    table = np.array([[1]], np.int32)
+    report = run(k, [rows, rows, *caches, table, *lists, *sizes, 1.0, 1.0], (1, 1, 1))
+    assert not report.problems
+    assert len(report.faults) == 1
+    assert all((cache == 7).all() for cache in caches)
 
 
 @pytest.mark.parametrize("head", [20, 3])

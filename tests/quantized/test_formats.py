@@ -189,6 +189,26 @@ def test_tensors_of_a_grouped_format_that_do_not_fit_are_refused(name: str) -> N
         form.check((16, 260), sizes)
 
 
+@pytest.mark.parametrize("name", sorted(GROUPED))
+def test_tensors_of_the_right_bytes_and_another_shape_are_refused(name: str) -> None:
+    form = GROUPED[name]
+    parts = {}
+    for part in form.parts:
+        stored = np.uint8 if part.dtype.name == "f8e4m3" else part.dtype.storage
+        parts[part.name] = np.zeros(part.shape(32, 256, form.group or 256), stored)
+    quantized.decode_parts(parts, name)
+    for part, held in parts.items():
+        for other in (held.reshape(-1, 1), held.reshape(1, -1), held.T.copy(), held[None]):
+            if other.shape != held.shape:
+                with pytest.raises(
+                    LayoutError, match=rf"(dimensions|extent \d|columns|rows) .*{name}"
+                ):
+                    quantized.decode_parts({**parts, part: other}, name)
+    first = next(iter(parts))
+    with pytest.raises(LayoutError, match=f"dimensions of {first} .*expected 2, got 1"):
+        quantized.decode_parts({**parts, first: parts[first].reshape(-1)}, name)
+
+
 def test_float8_scales_belong_to_rows_or_to_tiles() -> None:
     weight = np.full((130, 160), 0x38, np.uint8)  # ones
     scale = np.array([[1, 2], [3, 4]], np.float32)

@@ -153,6 +153,18 @@ def test_a_grid_that_divides_by_zero(opened, bundle):
         device.launch(kernel, y, 0)
 
 
+def test_a_grid_that_is_negative_is_refused_and_not_taken_for_nothing(opened, bundle):
+    """As that of a top-k with k = -1 is."""
+    device = opened("null")
+    kernel, y = device.load(bundle, "heavy"), device.upload(floats(4))
+    groups = ("floordiv", ("count", "y"), ("scalar", "n"))
+    kernel.manifest = dataclasses.replace(kernel.manifest, grid=(1, groups, 1))
+    device.launch(kernel, y, 2)
+    for _ in range(2):
+        with pytest.raises(runtime.ArgumentError, match=r"grid \(1, -4, 1\) is negative.*got n=-1"):
+            device.launch(kernel, y, -1)
+
+
 def test_a_grid_over_what_folding_holds_leaves_the_device_usable(vulkan, bundle):
     kernel, y = vulkan.load(bundle, "heavy"), vulkan.upload(floats(4))
     kernel.manifest = dataclasses.replace(kernel.manifest, workgroup=(1, 1, 1))
