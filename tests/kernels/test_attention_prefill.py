@@ -9,9 +9,11 @@ import pytest
 
 from gristmill.ir import interp
 from gristmill.kernels.attention_prefill import attention_prefill
+from gristmill.kernels.attention_tiles import attention_prefill_tiles
 
 DIM, PAGE, HEADS, KV_HEADS, ROWS = 32, 16, 4, 2, 32
-SMALL: dict[str, Any] = {"HEAD_DIM": DIM, "ROWS": ROWS, "BK": 16}
+SMALL: dict[str, Any] = {"T": "f16", "HEAD_DIM": DIM, "ROWS": ROWS, "BK": 16}
+BOTH = {"attention_prefill": attention_prefill, "attention_prefill_tiles": attention_prefill_tiles}
 F16_STEP = 2.0**-11
 
 
@@ -36,15 +38,15 @@ class Prompts:
                 ]
         self.starts = np.cumsum([0, *(m for m, _ in sizes)]).astype(np.int32)
 
-    def attend(self, window: int, causal: int) -> np.ndarray:
-        """What the kernel makes of it, in the interpreter."""
+    def attend(self, name: str, window: int, causal: int) -> np.ndarray:
+        """What a kernel makes of it, in the interpreter."""
         y = np.full(self.q.shape, 7.0, np.float16)
         lengths = np.array([n for _, n in self.sizes], np.int32)
         buffers = (self.q, self.k, self.v, self.table, lengths, self.starts, y)
         most = max(m for m, _ in self.sizes)
         args: list[Any] = [a.reshape(-1) for a in buffers]
         args += [HEADS, KV_HEADS, most, window, causal, DIM**-0.5, 0.0]
-        kernel = attention_prefill.trace("x", **SMALL)
+        kernel = BOTH[name].trace("x", **SMALL)
         report = interp.run(kernel, args, (-(-most // ROWS), HEADS, len(self.sizes)))
         assert not report.problems
         self.faults = [kernel.sites[site] for site in report.faults]
@@ -69,9 +71,10 @@ class Prompts:
 
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("window", [0, 1, 19])
-def test_tokens_see_the_keys_that_they_are_to_see(window: int, causal: int) -> None:
+@pytest.mark.parametrize("name", BOTH)
+def test_tokens_see_the_keys_that_they_are_to_see(name: str, window: int, causal: int) -> None:
     prompts = Prompts((33, 50), (0, 3), (1, 1), (16, 16), (7, 40))
-    y = prompts.attend(window, causal)
+    y = prompts.attend(name, window, causal)
     assert not prompts.faults
     # Weights and the result are rounded to f16; values are below 5.
     error = np.abs(y - prompts.reference(window, causal))
@@ -79,19 +82,21 @@ def test_tokens_see_the_keys_that_they_are_to_see(window: int, causal: int) -> N
 
 
 @pytest.mark.parametrize("number", [-1, 5])
-def test_a_page_outside_the_cache_is_a_fault_and_gives_zeros(number: int) -> None:
+@pytest.mark.parametrize("name", BOTH)
+def test_a_page_outside_the_cache_is_a_fault_and_gives_zeros(name: str, number: int) -> None:
     prompts = Prompts((4, 40))
     prompts.k[:] = prompts.v[:] = 1.0
     prompts.table[0, :] = number
-    y = prompts.attend(0, 1)
-    assert prompts.faults == ["attention_prefill: page number outside the cache"]
+    y = prompts.attend(name, 0, 1)
+    assert prompts.faults == [f"{name}: page number outside the cache"]
     np.testing.assert_array_equal(y, np.zeros_like(y))
 
 
-def test_more_keys_than_the_table_has_pages_for_are_a_fault_and_not_read() -> None:
+@pytest.mark.parametrize("name", BOTH)
+def test_more_keys_than_the_table_has_pages_for_are_a_fault_and_not_read(name: str) -> None:
     prompts = Prompts((4, 40))
     prompts.k[:] = prompts.v[:] = 1.0
     prompts.table = prompts.table[:, :-1]
-    y = prompts.attend(0, 1)
-    assert prompts.faults == ["attention_prefill: more keys than there are pages for"]
+    y = prompts.attend(name, 0, 1)
+    assert prompts.faults == [f"{name}: more keys than there are pages for"]
     assert np.isfinite(y).all()
