@@ -2,7 +2,8 @@
 built elsewhere (`scons tune=KERNEL`), and writes the winners for a build (docs/TUNING.md).
 
 A candidate is first judged by its family's reference, on the family's inputs, and on the problem
-itself where that takes the reference at most LONG seconds. What is wrong is told and left out.
+itself where it is not LARGE and takes the reference at most LONG seconds. What is wrong is told and
+left out.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .problem import arguments as problem
 from .problem import uploaded
 from .table import table
 
-LONG = 3.0  # seconds
+LONG, LARGE = 3.0, 1 << 26  # seconds; elements of its buffers
 _SEED = 0
 
 
@@ -221,6 +222,8 @@ def _wrong_here(
 ) -> tuple[bool, dict[str, str]]:
     """Which candidates are wrong on the problem itself; whether that was found out for all."""
     wrong: dict[str, str] = {}
+    if sum(v.size for v in args.values() if isinstance(v, np.ndarray)) > LARGE:
+        return False, wrong
     for candidate in candidates:
         manifest = candidate.kernel.manifest
         constexprs = dict(manifest.constexprs)

@@ -157,6 +157,15 @@ def test_a_wrong_candidate_is_told_and_cannot_win(
         assert entry["shapes"][0]["measured"][-1]["wrong"] == "y is out of its bound"
 
 
+@pytest.mark.parametrize(("name", "limit"), [("LARGE", 10), ("LONG", -1.0)])
+def test_large_problems_are_not_judged_as_a_whole(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, limit: float
+) -> None:
+    monkeypatch.setattr(tune, name, limit)
+    assert command(tmp_path / "cpu.yaml", "--sizes", "y=5,cols=7") == 0
+    assert read(tmp_path / "cpu.yaml")["kernels"][0]["checked"] == "inputs"
+
+
 def test_nothing_right_is_an_error(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

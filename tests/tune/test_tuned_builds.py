@@ -3,6 +3,7 @@ measured; and what of the files it refuses, with file and line."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 
 from gristmill import runtime
-from gristmill_build import config, options, plan
+from gristmill.kernels import families
+from gristmill.store.manifest import ParamInfo
+from gristmill_build import config, notes, options, plan
 from gristmill_build.document import ConfigError
 from gristmill_build.expressions import Expression
-from project import Project
+from project import ROOT, Project
 from tune_project import FILES, GEMV, TARGET, TUNED
 
 
@@ -182,3 +185,24 @@ def test_only_what_declares_a_space_is_built_to_be_measured(tmp_path: Path) -> N
     settings = loaded(tmp_path, {})
     nodes = plan.plan(options.choose({"tune": "gemv", "target": "all"}, settings), settings)
     assert {step.target.name for step in nodes.compiles} == {TARGET}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "where"),
+    [(r.kernel, w) for r in config.load(ROOT).kernels.values() if r.tune for w in r.tune.spaces],
+)
+def test_the_declared_spaces_fit_the_kernels(built: Project, kernel: str, where: str) -> None:
+    """The kernel has all constexprs of a point, and sizes and arguments name its parameters."""
+    row = config.load(ROOT).kernels[kernel]
+    assert row.tune is not None
+    point = row.tune.spaces[where].points[-1]
+    (first, *_) = runtime.open_bundle(built.path("artifacts")).artifacts("gemv", "f32")
+    for specialization in row.tune.specializations or row.specializations:
+        constexprs = {**row.specializations[specialization], **point}
+        traced = families()[kernel].kernel.trace(specialization, **constexprs)
+        params = tuple(ParamInfo(p.name, p.kind, p.dtype.name) for p in traced.params)
+        manifest = dataclasses.replace(
+            first.manifest, params=params, constexprs=dict(traced.constexprs)
+        )
+        facts = notes.noted(manifest, notes.of(row, point, None, True)).facts
+        assert {*facts["tune"]["arguments"], *facts["tune"]["sizes"][0]} == {p.name for p in params}
