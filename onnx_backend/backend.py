@@ -11,6 +11,7 @@ from onnx.backend.base import Backend, BackendRep
 
 from ..runtime import Bundle, find_devices, open_bundle, open_device
 from ..runtime.device import Device
+from .folding import foldable, folded
 from .machine import Machine
 from .node import Node, attributes_of
 from .refusal import InvalidNode, Missing, NodeRefused, Refusal
@@ -29,7 +30,7 @@ class Prepared(BackendRep):
         self.versions = {_DOMAINS.get(o.domain, o.domain): o.version for o in model.opset_import}
         self._check()
         self.constants = {
-            t.name: machine.upload(onnx.numpy_helper.to_array(t)) for t in graph.initializer
+            t.name: machine.fixed(onnx.numpy_helper.to_array(t)) for t in graph.initializer
         }
         self.inputs = [v.name for v in graph.input if v.name not in self.constants]
         self.declared = {v.name: v.type.tensor_type.elem_type for v in graph.input}
@@ -122,6 +123,9 @@ class Prepared(BackendRep):
         """One node: its outputs by name."""
         domain = _DOMAINS.get(proto.domain, proto.domain)
         inputs = tuple(values[name] if name else None for name in proto.input)
+        if foldable(proto, inputs) and (found := folded(proto, inputs, self.versions)) is not None:
+            names = [name for name in proto.output if name]
+            return {n: self.machine.fixed(a) for n, a in zip(names, found, strict=True)}
         version = self.versions[domain]
         attributes = attributes_of(proto, version)
         node = Node(

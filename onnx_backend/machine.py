@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,10 @@ class Machine:
         stored = np.ascontiguousarray(array).view(DTYPES[name].storage).reshape(array.shape)
         # One element at least: no kernel reads it, but a view of nothing needs no care.
         return Tensor(self.device.upload(stored, name), array.shape, name, array)
+
+    def fixed(self, array: np.ndarray) -> Tensor:
+        """A constant of the model, or what follows from shapes."""
+        return replace(self.upload(array), fixed=True)
 
     def constant(self, value: Any, dtype: str) -> Tensor:
         """A scalar."""

@@ -73,13 +73,15 @@ class Tensor:
     """A contiguous, row-major array on the device.
 
     value: the same on the host, of what came from there (inputs, constants, shapes): operands that
-    say where and how much, not what is computed, are read from it.
+    say where and how much, not what is computed, are read from it. fixed: it follows from the model
+    and from shapes alone.
     """
 
     buffer: Buffer
     shape: tuple[int, ...]
     dtype: str
     value: np.ndarray | None = field(default=None, compare=False, repr=False)
+    fixed: bool = False
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from ..layout import expanded, full, joined, permuted
 from ..machine import Machine
 from ..node import Node
 from ..pieces import binary, cast, chosen, compared, reduced, scaled, unary
-from ..refusal import InvalidNode
+from ..refusal import InvalidNode, Missing
 from ..registry import op
 from ..tensor import Tensor, name_of_type
 from .matmul import product
@@ -117,6 +117,20 @@ def attention(m: Machine, node: Node) -> tuple[Tensor | None, ...]:
         y = permuted(m, y, (0, 2, 1, 3)).reshaped(batch, length, count * size)
     shown = (raw, capped, scores, weights)[node.attribute("qk_matmul_output_mode", 0)]
     return y, k, v, shown
+
+
+@op("FlexAttention", domain="ai.onnx.preview")
+def flexible(m: Machine, node: Node) -> Tensor:
+    """Softmax and what follows are in f32, or in the precision that is asked for."""
+    for name in ("score_mod", "prob_mod"):
+        if node.attribute(name) is not None:
+            raise Missing(f"a fused {name} of FlexAttention")
+    q, k, v = node[0], node[1], node[2]
+    precision = node.attribute("softmax_precision")
+    inner = name_of_type(precision) if precision else q.dtype if q.dtype == "f64" else "f32"
+    scores = cast(m, _scores(m, node, q, _shared(m, k, q.shape[1])), inner)
+    values = cast(m, _shared(m, v, q.shape[1]), inner)
+    return cast(m, product(m, along_last(m, "softmax", scores), values), v.dtype)
 
 
 def _without_keys(m: Machine, weights: Tensor, bias: Tensor) -> Tensor:

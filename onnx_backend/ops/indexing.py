@@ -134,7 +134,9 @@ def _scattered(m: Machine, node: Node, x: Tensor, rows: Tensor, updates: Tensor)
         m.launch("index_add", x.dtype, updates, rows, y, x.shape[0], inner)
         return y
     if mode != "none":
-        raise Missing(f"kernel for a scatter that takes the {mode}")
+        name = f"rows_{mode}_{x.dtype}"
+        m.launch("scatter_reduce", name, updates, rows, y, x.shape[0], rows.size, inner)
+        return y
     words, parts = _pieces(y)
     newest = full(m, (x.shape[0],), -1, "i32")
     m.launch("scatter_last", "i32", rows, newest)

@@ -29,7 +29,7 @@ def _spread(m: Machine, node: Node, x: Tensor, scale: Tensor) -> Tensor:
     return moved(m, wide, lambda v: v[tuple(slice(0, size) for size in x.shape)])
 
 
-def _rounded(m: Machine, quotient: Tensor, zero: Tensor | None, to: str) -> Tensor:
+def rounded(m: Machine, quotient: Tensor, zero: Tensor | None, to: str) -> Tensor:
     """f32 to the nearest integers, the zero point added, within the range of the type."""
     whole = cast(m, unary(m, "rint", quotient), "i32")
     if zero is not None:
@@ -54,7 +54,7 @@ def quantize(m: Machine, node: Node) -> Tensor:
         )
     if to not in RANGES:
         raise Missing(f"QuantizeLinear to {to}")
-    return _rounded(m, quotient, None if zero is None else _spread(m, node, x, zero), to)
+    return rounded(m, quotient, None if zero is None else _spread(m, node, x, zero), to)
 
 
 @op("DequantizeLinear")
@@ -85,8 +85,8 @@ def dynamic(m: Machine, node: Node) -> tuple[Tensor, Tensor, Tensor]:
     span = chosen(m, compared(m, "eq", span, zero), m.constant(1, "f32"), span)
     scale = binary(m, "div", span, m.constant(255, "f32"))
     start = binary(m, "sub", zero, binary(m, "div", low, scale))
-    point = _rounded(m, start, None, "u8")
-    return _rounded(m, binary(m, "div", x, scale), point, "u8"), scale, point
+    point = rounded(m, start, None, "u8")
+    return rounded(m, binary(m, "div", x, scale), point, "u8"), scale, point
 
 
 @op("QLinearMatMul")
@@ -99,6 +99,6 @@ def quantized_product(m: Machine, node: Node) -> Tensor:
         scales[0] = scales[0].reshaped(scales[0].size, 1)
     factor = binary(m, "div", binary(m, "mul", scales[0], scales[1]), scales[2])
     zero = node.get(7)
-    return _rounded(
+    return rounded(
         m, binary(m, "mul", total, factor), zero, a.dtype if zero is None else zero.dtype
     )

@@ -71,13 +71,13 @@ def unsqueeze(m: Machine, node: Node) -> Tensor:
 def shape(m: Machine, node: Node) -> Tensor:
     """The sizes from `start` to `end`."""
     sizes = node[0].shape[slice(node.attribute("start", 0), node.attribute("end"))]
-    return m.upload(np.array(sizes, np.int64))
+    return m.fixed(np.array(sizes, np.int64))
 
 
 @op("Size")
 def size(m: Machine, node: Node) -> Tensor:
     """The number of elements."""
-    return m.upload(np.array(node[0].size, np.int64))
+    return m.fixed(np.array(node[0].size, np.int64))
 
 
 @op("Constant")
@@ -85,11 +85,11 @@ def constant(m: Machine, node: Node) -> Tensor:
     """What stands in the model."""
     for name, value in node.attributes.items():
         if name == "value":
-            return m.upload(onnx.numpy_helper.to_array(value))
+            return m.fixed(onnx.numpy_helper.to_array(value))
         if name in ("value_float", "value_floats"):
-            return m.upload(np.array(value, np.float32))
+            return m.fixed(np.array(value, np.float32))
         if name in ("value_int", "value_ints"):
-            return m.upload(np.array(value, np.int64))
+            return m.fixed(np.array(value, np.int64))
     raise Missing("a Constant of strings, or a sparse one")
 
 
