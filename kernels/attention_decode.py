@@ -48,7 +48,7 @@ _LOG2_E = 1.4426950408889634
 
 
 @device
-def padded(HEADS):
+def power_of_two(HEADS):
     """The least power of two that is not below HEADS."""
     return 1 if HEADS == 1 else 2 if HEADS == 2 else 4 if HEADS <= 4 else 8 if HEADS <= 8 else 16
 
@@ -260,7 +260,7 @@ def attention_decode(
     2**31 keys and more, heads that do not share those of the cache evenly, and a partial or stats
     without room for all splits, which then are not written.
     """
-    PADDED = padded(HEADS)
+    PADDED = power_of_two(HEADS)
     COUNT = UNROLL * PADDED
     MINE = max(COUNT // ROW, 1)
     CHUNKS = HEAD_DIM // (ROW * VEC)

@@ -29,7 +29,7 @@ from .quantized_formats import *
 from .quantized_inputs import arguments, columns, format_name, matrix, weights
 from .quantized_sizes import is_matrix
 from .quantized_superblocks import *
-from .quantized_words import how, leveled
+from .quantized_words import leveled, traits_of_target
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * 32), 1, 1))
@@ -57,7 +57,7 @@ def dequantize(
     if i < len(y) // 32:
         sized = is_matrix(w, count, cols, FORMAT, GROUP) and len(y) == len(rows) * cols
         assert sized, "dequantize: parts, columns or result of another size than the matrix"
-        HOW = how(cols, NATIVE, False)
+        TRAITS = traits_of_target(cols, NATIVE, False)
         units = cols // 32
         r = i // units
         row = i32(-1)
@@ -66,7 +66,7 @@ def dequantize(
         inside = row >= 0 and row < count
         assert inside or not sized, "dequantize: row number outside the matrix"
         if inside:
-            for scale, offsets, runs in FORMAT(w, row, i - r * units, cols, GROUP, HOW):
+            for scale, offsets, runs in FORMAT(w, row, i - r * units, cols, GROUP, TRAITS):
                 for col, quant, at in runs:
                     value = leveled(quant, at) * scale
                     for offset in offsets:

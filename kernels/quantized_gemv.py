@@ -51,7 +51,7 @@ from .quantized_formats import *
 from .quantized_inputs import arguments, columns, format_name, matrix, offsets_of, weights
 from .quantized_sizes import is_matrix
 from .quantized_superblocks import *
-from .quantized_words import how, leveled
+from .quantized_words import leveled, traits_of_target
 
 
 @device
@@ -105,7 +105,7 @@ def quantized_gemv(
     """y = w @ x; w is len(y) x cols; f32 accumulation.
 
     LANES invocations share ROWS rows, DEEP units of each at a time; TEAMS of LANES are a workgroup,
-    several of which need LANES = SUBGROUP. NATIVE and OPAQUE are explained at `how`. A `w` of
+    several of which need LANES = SUBGROUP. NATIVE and OPAQUE: see `traits_of_target`. A `w` of
     another size, as one of other groups has, a short x, or columns that are no whole blocks are a
     fault, and y is zeros.
     """
@@ -115,7 +115,7 @@ def quantized_gemv(
     sized = is_matrix(w, i32(len(y)), cols, FORMAT, GROUP) and len(x) >= cols
     assert sized, "quantized_gemv: parts, columns or x of another size than the matrix"
     units = cols // 32 if sized else i32(0)
-    HOW = how(cols, NATIVE, OPAQUE)
+    TRAITS = traits_of_target(cols, NATIVE, OPAQUE)
     totals = registers(f32x4, ROWS, 0)
     apart = registers(f32, ROWS, 0)  # what offsets add
     for start in range(lane, units, LANES * DEEP):
@@ -124,7 +124,7 @@ def quantized_gemv(
             at = unit if DEEP == 1 else min(unit, units - 1)
             for r in static_range(ROWS):
                 row = min(first + r, len(y) - 1)
-                groups = FORMAT(w, row, at, cols, GROUP, HOW)
+                groups = FORMAT(w, row, at, cols, GROUP, TRAITS)
                 if r == 0:
                     values, sums = unit_of_x(x, groups)
                 n = 0

@@ -86,7 +86,7 @@ def octet(w, field, block):
 
 
 @device
-def how(cols, NATIVE, OPAQUE):
+def traits_of_target(cols, NATIVE, OPAQUE):
     """What decoders are told of a target: (f16 by the target's conversion, the exponent of 2**23).
 
     OPAQUE: as a value that is not known to be constant, since NVIDIA's assembler writes a constant
@@ -98,12 +98,12 @@ def how(cols, NATIVE, OPAQUE):
 
 
 @device
-def half(bits, HOW):
+def half(bits, TRAITS):
     """The f16 whose pattern is the low 16 bits of a word, as f32.
 
     By the target's conversion, or by integers: denormals count where a target's f16 has none.
     """
-    NATIVE, _ = HOW
+    NATIVE, _ = TRAITS
     if NATIVE:
         return convert(bitcast(u16(bits & 0xFFFF), f16), f32)
     magnitude = (bits & 0x7FFF) << 13
@@ -117,14 +117,14 @@ def half(bits, HOW):
 
 
 @device
-def quants(bytes4, SHIFT, BITS, BIAS, HOW):
+def quants(bytes4, SHIFT, BITS, BIAS, TRAITS):
     """Of each byte of a word, lowest first, BITS bits from SHIFT on, less BIAS, times 2**p where p
     is where they lie (`positions`): exact, as f32x4.
 
     Bits under the exponent of 2**23 are an integer added to it, wherever they lie: no conversion,
     and hardly a shift.
     """
-    _, exponent = HOW
+    _, exponent = TRAITS
     p = positions(SHIFT, BITS)
     mask = (1 << BITS) - 1
     upper = bytes4 >> 16
@@ -162,9 +162,9 @@ def leveled(v, at):
 
 
 @device
-def run(col, bytes4, SHIFT, BITS, BIAS, HOW):
+def run(col, bytes4, SHIFT, BITS, BIAS, TRAITS):
     """A run of four weights, as decoders give them."""
-    return col, quants(bytes4, SHIFT, BITS, BIAS, HOW), (SHIFT, BITS)
+    return col, quants(bytes4, SHIFT, BITS, BIAS, TRAITS), (SHIFT, BITS)
 
 
 @device
@@ -180,7 +180,7 @@ def byte(bytes4, n):
 
 
 @device
-def looked_up(nibbles, TABLE, HOW):
+def looked_up(nibbles, TABLE, TRAITS):
     """f32x4 of TABLE[low half of each byte]; TABLE: 16 integers of 8 bits."""
     n = u32x4(nibbles & 15, (nibbles >> 8) & 15, (nibbles >> 16) & 15, (nibbles >> 24) & 15)
     a, b, c, d = TABLE  # four entries a word, biased by 128
@@ -191,7 +191,7 @@ def looked_up(nibbles, TABLE, HOW):
         select(four, u32x4(b), u32x4(a)),
     )
     found = (words >> ((n & 3) << 3)) & 0xFF
-    _, exponent = HOW
+    _, exponent = TRAITS
     return bitcast(found | exponent, f32x4) - 8388736.0
 
 
