@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,17 +93,16 @@ def test_after_a_refusal_the_machine_holds_nothing(
 ) -> None:
     require("onnx")
     from gristmill.onnx.machine import Machine
-    from gristmill.onnx.pieces import unary
     from gristmill.onnx.refusal import Missing
 
     machine = Machine(device, bundle)
-    x = machine.upload(ONE)
-    unary(machine, "neg", x)
+    x, y = machine.upload(ONE), machine.upload(5 * ONE)
+    machine.launch("unary", "neg_f32", x, y)
     with pytest.raises(Missing):
-        machine.launch("unary", "no such", x, x)
+        machine.launch("unary", "no such", x, y)
     machine.forget()
     machine.submit()
-    assert machine.host(x).tolist() == [1, 1, 1]
+    assert machine.host(replace(y, value=None)).tolist() == [5, 5, 5]
 
 
 @pytest.mark.parametrize(
@@ -214,6 +214,29 @@ def test_other_inputs_than_the_graph_has(
 
     with pytest.raises(InvalidNode):
         prepare(model([3]), device, bundle=bundle).run(inputs)
+
+
+def test_constants_are_folded_and_inputs_are_not(
+    device: runtime.Device, bundle: runtime.Bundle, require: Callable[..., None]
+) -> None:
+    """No kernel floors f64: what follows from the model alone needs none."""
+    require("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+
+    from gristmill.onnx import prepare
+
+    value = numpy_helper.from_array(np.array([1.5, -1.5]))
+    y = helper.make_tensor_value_info("y", TensorProto.DOUBLE, [2])
+    x = helper.make_tensor_value_info("x", TensorProto.DOUBLE, [2])
+    floor = helper.make_node("Floor", ["x"], ["y"])
+    constant = helper.make_node("Constant", [], ["x"], value=value)
+    opsets = [helper.make_opsetid("", 18)]
+    fixed = helper.make_graph([constant, floor], "fixed", [], [y])
+    given = helper.make_graph([floor], "given", [x], [y])
+    one, other = (helper.make_model(g, opset_imports=opsets) for g in (fixed, given))
+    assert prepare(one, device, bundle=bundle).run([])[0].tolist() == [1, -2]
+    called = prepare(other, device, bundle=bundle)
+    assert refusal(lambda: called.run([np.array([1.5, -1.5])])).op == "Floor"
 
 
 def test_devices_by_name(require: Callable[..., None]) -> None:
