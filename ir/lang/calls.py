@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import Value
 from ..dtypes import DType, FragmentType, VectorType, bool_
-from . import elementwise, fragments, intrinsics, literals, memory
+from . import counters, elementwise, fragments, intrinsics, literals, memory
 from .conversions import construct
 from .decorator import DeviceFunction
 from .foreign import FOREIGN, TYPES, evaluate
@@ -126,7 +126,10 @@ def _float(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]
 def _bool(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]) -> Entry:
     if len(args) != 1 or kwargs:
         t.fail(node, "bool() takes one value")
-    return construct(t, node, bool_, args) if isinstance(args[0], Value) else bool(args[0])
+    if isinstance(args[0], Value | WeakSelect):
+        return construct(t, node, bool_, args)
+    counters.refuse(t, node, args[0])
+    return bool(args[0])
 
 
 def _vec(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]) -> Entry:
@@ -139,6 +142,7 @@ def _print(t: Tracer, node: ast.AST, args: list[Entry], kwargs: dict[str, Entry]
     if kwargs:
         t.fail(node, "print takes no keyword arguments in a kernel")
     words, values = [], []
+    counters.refuse(t, node, *args)  # it would be part of the text
     for entry in args:
         if isinstance(entry, Value | WeakSelect):
             words.append("{}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..core import Loc, Op, Value
 from ..dtypes import DType, Type, VectorType, element_of
 from . import literals
-from .values import Counter, Entry, Registers, Slot, describe
+from .values import Counter, Entry, Registers, Slot, describe, leaves
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -69,6 +69,14 @@ def beside(t: Tracer, node: ast.AST, counter: Entry, value: Value) -> Value:
             literals.check_literal(t, node, number, element_of(type_))
         known = owner.constants[key] = t.builder.value(type_), t.loc(node)
     return known[0]
+
+
+def refuse(t: Tracer, node: ast.AST, *entries: Entry) -> None:
+    """A Diagnostic where a part of an entry is a Counter: what comes of it is decided here."""
+    for entry in entries:
+        for leaf in leaves(entry):
+            if type(leaf) is Counter:
+                t.fail(node, f"a decision by {describe(leaf)}")
 
 
 def cell(t: Tracer, node: ast.AST, array: Registers, counter: Counter) -> Slot:

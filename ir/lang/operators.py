@@ -134,6 +134,7 @@ def _too_great(name: str, a: Entry, b: Entry) -> bool:
 
 def _constant(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     if name in ("eq", "ne"):
+        counters.refuse(t, node, a, b)
         return equal(a, b) is (name == "eq")
     if not isinstance(a, _PLAIN) or not isinstance(b, _PLAIN):
         found = f"{describe(a)} and {describe(b)}"
