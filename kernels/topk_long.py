@@ -99,6 +99,8 @@ def topk_long(
     base = i32(group_id(0)) * cols
     sized = k <= MOST and i32(len(x)) >= base + cols
     assert sized, "topk_long: k greater than MOST, or x shorter than its rows"
+    paired = len(indices) == len(values)
+    assert paired, "topk_long: values and indices differ in length"
     mapped = len(columns) == 0 or (i32(len(columns)) == i32(len(x)) and run > 0)
     assert mapped, "topk_long: columns that are not one for each element"
     width = select(sized and mapped, cols, 0)
@@ -160,7 +162,7 @@ def topk_long(
             for other in range(count):
                 more = keys[other] > key or (keys[other] == key and found[other] < column)
                 rank += select(more, i32(1), i32(0))
-        if sized and mapped:
+        if sized and mapped and paired:
             bits = key ^ select(key >> 31 != 0, u32(0x80000000), u32(0xFFFFFFFF))
             value = select(column < 0, f32(0), bitcast(bits, f32))
             values[i32(group_id(0)) * k + rank] = convert(value, T)

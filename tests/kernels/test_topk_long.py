@@ -93,3 +93,15 @@ def test_columns_that_do_not_fit_are_a_fault(count: int, ran: int) -> None:
     values, _, faults = greatest(x, 2, np.zeros(count, np.int32), ran)
     assert faults == ["topk_long: columns that are not one for each element"]
     assert (values == 7).all()
+
+
+@pytest.mark.parametrize("count", [0, 5, 7])
+def test_values_and_indices_of_different_lengths_are_a_fault(count: int) -> None:
+    kernel = topk_long.trace("test", MOST=MOST, BLOCK=BLOCK)
+    values, indices = np.full(6, 7, np.float32), np.full(count, 7, np.int32)
+    report = run(kernel, [np.ones(8, np.float32), NONE, values, indices, 4, 3, 1, 1], (2, 1, 1))
+    assert not report.problems
+    faults = [kernel.sites[n] for n in report.faults]
+    assert faults == ["topk_long: values and indices differ in length"]
+    assert (values == 7).all()
+    assert (indices == 7).all()
