@@ -108,7 +108,7 @@ def test_every_refusal_says_what_the_device_lacks(
 ) -> None:
     _, found = harness
     refused = {f"{r['kernel']} {r['specialization']}" for r in found if r["manifest"] is None}
-    wide = {"saxpy f64", "cast f32_f64", "cast f64_f32"}
+    wide = {"saxpy f64", "cast f32_f64", "cast f64_f32", "scan_rows prod_f64", "scan_rows sum_f64"}
     assert wide < refused
     assert {name.partition(" ")[0] for name in refused - wide} == NEED_WIDER_SUBGROUPS
     for row in found:

@@ -33,6 +33,12 @@ NOT_FOR_BROWSERS = {
     "cast/f32_f64": ("f64",),
     "cast/f64_f32": ("f64",),
     "saxpy/f64": ("f64", "i64"),
+    "scan_rows/prod_f64": ("f64", "i64"),
+    "scan_rows/prod_f64.1": ("f64", "i64"),
+    "scan_rows/prod_f64.2": ("f64",),
+    "scan_rows/sum_f64": ("f64", "i64"),
+    "scan_rows/sum_f64.1": ("f64", "i64"),
+    "scan_rows/sum_f64.2": ("f64",),
 }
 # Their workgroup memory exceeds what SwiftShader has: compiled, but no pipeline is made of them.
 TOO_LARGE = frozenset(

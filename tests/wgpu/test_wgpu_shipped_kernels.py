@@ -27,6 +27,8 @@ REFUSED = {
     "cast f32_f64": "lacks feature f64",
     "cast f64_f32": "lacks feature f64",
     "saxpy f64": "lacks feature f64",
+    "scan_rows prod_f64": "lacks feature f64",
+    "scan_rows sum_f64": "lacks feature f64",
 }
 
 
@@ -89,7 +91,7 @@ def test_every_specialization_agrees_with_its_reference(
         (reason,) = {REFUSED[name] for name in names if name in REFUSED}
         assert reason in result["reason"], result
     ok = sum(result["status"] == "ok" for result in found)
-    assert ok >= len(found) - {"lavapipe": 5, "swiftshader": 14}[driver]
+    assert ok >= len(found) - {"lavapipe": 5, "swiftshader": 16}[driver]
 
 
 @pytest.mark.parametrize("checks", ["off", "on"])
