@@ -174,8 +174,9 @@ class GristmillBackend(Backend):
         Raises NodeRefused, InvalidNode, NoDevice, BundleError.
         """
         opened = open_device(device.lower()) if isinstance(device, str) else device
-        kernels = bundle if isinstance(bundle, Bundle) else open_bundle(*([bundle] * bool(bundle)))
-        return Prepared(model, Machine(opened, kernels))
+        if not isinstance(bundle, Bundle):
+            bundle = open_bundle(bundle) if bundle else open_bundle()
+        return Prepared(model, Machine(opened, bundle))
 
     @classmethod
     def run_node(

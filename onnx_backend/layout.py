@@ -88,7 +88,9 @@ def permuted(m: Machine, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def joined(m: Machine, parts: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors one behind the other along an axis."""
+    """Tensors of one type, one behind the other along an axis. ValueError: of several types."""
+    if len(types := {part.dtype for part in parts}) > 1:
+        raise ValueError(f"elements of {' and '.join(sorted(types))} side by side")
     sizes = list(parts[0].shape)
     sizes[axis] = sum(part.shape[axis] for part in parts)
     y = m.empty(sizes, parts[0].dtype)

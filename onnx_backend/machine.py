@@ -38,7 +38,6 @@ class Machine:
         """An array of the host, which stays known there. Missing: of a type kernels have not."""
         name = name_of(array.dtype)
         stored = np.ascontiguousarray(array).view(DTYPES[name].storage).reshape(array.shape)
-        # One element at least: no kernel reads it, but a view of nothing needs no care.
         return Tensor(self.device.upload(stored, name), array.shape, name, array)
 
     def fixed(self, array: np.ndarray) -> Tensor:

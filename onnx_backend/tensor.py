@@ -96,8 +96,9 @@ class Tensor:
         return ARRAYS[self.dtype].itemsize
 
     def reshaped(self, *shape: int) -> Tensor:
-        """The same elements, in the same memory."""
-        assert math.prod(shape) == self.size, (self.shape, shape)
+        """The same elements, in the same memory. ValueError: a shape of more or fewer."""
+        if math.prod(shape) != self.size:
+            raise ValueError(f"{self.shape} has not the elements of {tuple(shape)}")
         value = None if self.value is None else self.value.reshape(shape)
         return replace(self, shape=tuple(shape), value=value)
 

@@ -97,8 +97,7 @@ def modulo(m: Machine, node: Node) -> Tensor:
 
 @op("Max", "Min")
 def extremes(m: Machine, node: Node) -> Tensor:
-    """Of any number of tensors. A NaN makes the result one in ONNX; in the kernel it loses, so that
-    floats are chosen by comparison."""
+    """Of any number of tensors; a NaN loses."""
     name = node.op.lower()
     return reduce(lambda a, b: binary(m, name, a, b), _all(node))
 
@@ -122,7 +121,6 @@ def clip(m: Machine, node: Node) -> Tensor:
     low, high = _bound(m, node, "min", 1), _bound(m, node, "max", 2)
     if x.dtype in ("f32", "f16"):
         limits = [-math.inf if low is None else low, math.inf if high is None else high]
-        # A kernel's scalar is finite in every target: the greatest number stands for infinity.
         if low is None and high is None:
             return x
         y = m.empty(x.shape, x.dtype)

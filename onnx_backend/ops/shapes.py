@@ -63,6 +63,8 @@ def unsqueeze(m: Machine, node: Node) -> Tensor:
     given = node.integers(m, "axes", 1) or []
     rank = x.rank + len(given)
     axes = {checked_axis(node, axis, rank) for axis in given}
+    if len(axes) < len(given):
+        raise ValueError(f"an axis twice in {given}")
     sizes = iter(x.shape)
     return x.reshaped(*(1 if n in axes else next(sizes) for n in range(rank)))
 
