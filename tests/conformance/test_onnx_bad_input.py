@@ -205,6 +205,24 @@ def test_sizes_may_be_known_late(
         assert y.shape == shape
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs", "named"),
+    [
+        ("Concat", [ONE, ONE.astype(np.float16)], {"axis": 0}),
+        ("Squeeze", [ONE, np.array([0])], {}),
+        ("Unsqueeze", [ONE, np.array([0, 0])], {}),
+        ("DepthToSpace", [np.ones((1, 7, 2, 2), np.float32)], {"blocksize": 2}),
+    ],
+)
+def test_types_and_sizes_that_do_not_fit_are_told_and_not_moved(
+    run: Callable[..., Any], op: str, inputs: list[Any], named: dict[str, Any]
+) -> None:
+    from gristmill.onnx import InvalidNode
+
+    with pytest.raises(InvalidNode, match=f"{op}.*expected"):
+        run(op, inputs, **named)
+
+
 @pytest.mark.parametrize("inputs", [[], [ONE, ONE], {"z": ONE}, [ONE.astype(np.float64)]])
 def test_other_inputs_than_the_graph_has(
     device: runtime.Device, bundle: runtime.Bundle, require: Callable[..., None], inputs: Any
