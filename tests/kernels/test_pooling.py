@@ -48,6 +48,12 @@ ANSWERS: dict[str, tuple[int, dict[str, Any], list[float], list[float]]] = {
         [3, 5],
         [1.5, 3],
     ),
+    "beyond the end, padded before alone": (
+        4,
+        {"strides": 3, "pads": (1, 0), "count_pads": True, "ceil_mode": True},
+        [3, 5],
+        [1.5, 4],
+    ),
     "none that begins behind the end": (
         1,
         {"strides": 3, "pads": (0, 1), "ceil_mode": True},
