@@ -52,12 +52,14 @@ def indexed(*nodes: ast.AST) -> Names:
 @dataclass(frozen=True)
 class Repetition:
     """The text of a loop. plain: its iterations end where it ends, and leave its variable alone.
-    assigned: names. numbered: names of which it takes the element with the number of the iteration.
+    assigned: names. numbered: names of which it takes the element with the number of the iteration;
+    computed: those of which it takes one that it computes of the number.
     """
 
     plain: bool
     assigned: Names
     numbered: Names
+    computed: Names
 
 
 _ELSEWHERE = (ast.Break, ast.Continue, ast.Return, ast.Match)  # where control may go
@@ -67,17 +69,17 @@ def repetition(loop: ast.For) -> Repetition:
     """Look at the text of a loop."""
     variable = loop.target.id if isinstance(loop.target, ast.Name) else ""
     inner = [node for part in loop.body for node in ast.walk(part)]
-    numbered = {
-        node.value.id
-        for node in inner
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and isinstance(node.slice, ast.Name)
-        and node.slice.id == variable
-    }
+    numbered, computed = set(), set()
+    for node in inner:
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            if isinstance(node.slice, ast.Name) and node.slice.id == variable:
+                numbered.add(node.value.id)
+            elif variable in loaded(node.slice):
+                computed.add(node.value.id)
     assigned = stored(*loop.body)
     stays = not any(isinstance(node, _ELSEWHERE) for node in inner)
-    return Repetition(stays and variable not in {"", *assigned}, assigned, frozenset(numbered))
+    plain = stays and variable not in {"", *assigned}
+    return Repetition(plain, assigned, frozenset(numbered), frozenset(computed))
 
 
 class Liveness:

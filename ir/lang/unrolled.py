@@ -60,8 +60,10 @@ def _variable(t: Tracer, node: ast.For) -> Slot:
 
 
 def _begin(t: Tracer, loop: Repetition, iteration: Iteration) -> State | None:
-    """The state that the iteration is traced in; None where it takes cells that there are not."""
+    """The state that the iteration is traced in; None where it takes cells other than its own."""
     frame, items = t.frame.number, iteration.items
+    if any(type(t.state.get((frame, name))) is Registers for name in loop.computed):
+        return None
     arrays: set[int] = set()
     for variable in loop.numbered:
         array = t.state.get((frame, variable))
