@@ -20,9 +20,11 @@ _LANES = frozenset({"vector", "splat", "insert", "extract", "shuffle"})  # they 
 def zeros(kernel: Kernel) -> frozenset[int]:
     """The values that a compiler may know to be 0, at least in a lane: such constants, what is
     loaded from a private array, as nothing may have written it, x - x, what is made of those alone,
-    floats that loops and branches bring, and what is made of one of all these, such as 0 * x."""
+    floats that loops and branches bring, and what is made of one of all these, such as 0 * x, by
+    way of integers too, as roundings are."""
     known: set[int] = set()  # what a compiler may compute
     found: set[int] = set()
+    words: set[int] = set()  # integers made of floats that were found
     negated: dict[int, int] = {}
     for op in walk(kernel.body):
         if op.regions:
@@ -45,11 +47,23 @@ def zeros(kernel: Kernel) -> frozenset[int]:
             lanes, whole = op.name in _LANES, known.issuperset(operands)
             if whole:
                 known.add(result.id)
-            part = lanes or element_of(result.type).is_float
+            is_float = element_of(result.type).is_float
+            if element_of(result.type).is_int and _of_floats(op, found, words):
+                words.add(result.id)
+            elif is_float and not words.isdisjoint(operands):
+                found.add(result.id)
+            part = lanes or is_float
             nothing = op.name in ("add", "sub") and _cancels(op.name, operands, negated)
             if nothing or (whole and not lanes) or (part and not found.isdisjoint(operands)):
                 found.add(result.id)
     return frozenset(found)
+
+
+def _of_floats(op: Op, found: set[int], words: set[int]) -> bool:
+    """Whether an integer is made of a float of `found`, or of one of `words`."""
+    return any(
+        v.id in words or (v.id in found and element_of(v.type).is_float) for v in op.operands
+    )
 
 
 def _carried(op: Op) -> Iterator[int]:
