@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..ir.lang import (
     barrier,
     device,
+    f32,
     i32,
     load_vector,
     local_id,
@@ -136,6 +137,20 @@ def block_argmax(value, index, T, BLOCK, SUBGROUP):
         index = indices[0]
         barrier()
     return value, index
+
+
+@device
+def is_product(count, factors):
+    """Whether `count`, a number of elements, is the product of a tuple of i32, none of which may be
+    negative: without being deceived by a product that wraps, which is too great as an f32."""
+    exact = i32(1)
+    size = f32(1)
+    good = count >= 0
+    for n in factors:
+        exact = exact * n
+        size = size * f32(n)
+        good = good and n >= 0
+    return good and exact == i32(count) and size < 4294900000.0
 
 
 @device

@@ -35,6 +35,7 @@ from ..ir.lang import (
     u32,
     workgroup_array,
 )
+from .common import is_product
 from .convolution_inputs import BOUND, arguments, inputs, reference
 from .family import Family
 from .matmul import identity, relu
@@ -352,12 +353,15 @@ def conv2d(
     images = quotient(i32(len(y)), pixels)
     shared = own * groups == channels and rows * groups == filters
     assert shared, "conv2d: groups that do not share channels and filters evenly"
-    sized = min(channels, height, width) >= 0 and images * pixels == i32(len(y))
-    sized = sized and images * channels * height * width == i32(len(x))
+    sized = is_product(len(y), (images, filters, out_h, out_w))
+    sized = sized and is_product(len(x), (images, channels, height, width))
     assert sized, "conv2d: x or y of another size than its shape"
-    weighted = i32(len(w)) == filters * depth and (len(bias) == 0 or i32(len(bias)) == filters)
+    weighted = is_product(len(w), (filters, own, kernel_h, kernel_w))
+    weighted = weighted and (len(bias) == 0 or i32(len(bias)) == filters)
     assert weighted, "conv2d: w or bias of another size than its shape"
-    sound = shared and sized and weighted
+    spread = min(min(stride_h, stride_w), min(dilation_h, dilation_w)) > 0
+    assert spread, "conv2d: a stride or a dilation that is not positive"
+    sound = shared and sized and weighted and spread
     rows = select(sound, rows, 0)  # y stays as it is
     depth = select(sound and len(x) > 0, depth, 0)
     sizes = (own, height, width, channels)

@@ -24,6 +24,7 @@ from ..ir.lang import (
     static_range,
     u32,
 )
+from .common import is_product
 from .family import Args, Constexprs, Expected, Family, dtype, empty, normal
 from .movement import divided
 
@@ -75,8 +76,7 @@ def pad_edges(
     low = (low3, low2, low1, low0)
     some = min(m0, m1, m2, m3) > 0 or len(y) == 0
     assert some, "pad_edges: an axis of nothing to repeat"
-    sized = m0 * m1 * m2 * m3 == i32(len(x)) and n0 * n1 * n2 * n3 == i32(len(y))
-    sized = sized and min(n0, n1, n2, n3) >= 0
+    sized = is_product(len(x), (m0, m1, m2, m3)) and is_product(len(y), (n0, n1, n2, n3))
     assert sized, "pad_edges: x or y of another size than its shape"
     i = i32(global_id(0))
     if some and sized and i < i32(len(y)):

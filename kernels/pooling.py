@@ -25,6 +25,7 @@ from ..ir.lang import (
     static_assert,
     u32,
 )
+from .common import is_product
 from .convolution import quotient, split
 from .convolution_inputs import geometry
 from .family import (
@@ -83,11 +84,12 @@ def pool2d(
     """
     static_assert(OP in ("max", "mean"), "OP is max or mean")
     planes = quotient(i32(len(y)), out_h * out_w)
-    sized = min(height, width) >= 0 and planes * out_h * out_w == i32(len(y))
-    sized = sized and planes * height * width == i32(len(x))
+    sized = is_product(len(y), (planes, out_h, out_w))
+    sized = sized and is_product(len(x), (planes, height, width))
     assert sized, "pool2d: x or y of another size than its shape"
-    spread = stride_h > 0 and stride_w > 0 and dilation_h > 0 and dilation_w > 0
-    assert spread, "pool2d: a stride or a dilation that is not positive"
+    spread = min(min(stride_h, stride_w), min(dilation_h, dilation_w)) > 0
+    spread = spread and min(kernel_h, kernel_w) > 0
+    assert spread, "pool2d: a window, a stride or a dilation that is not positive"
     i = global_id(0)
     if sized and spread and i < len(y):
         plane, p, q = split(i32(i), (out_h, out_w))

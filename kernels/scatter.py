@@ -30,6 +30,7 @@ from ..ir.lang import (
     static_assert,
     u32,
 )
+from .common import is_product
 from .family import (
     Args,
     Constexprs,
@@ -87,7 +88,7 @@ def scatter_reduce(
     column = i32(global_id(0))
     columns = i32(len(y)) // max(n, 1)
     sized = columns * n == i32(len(y)) and inner > 0 and columns % max(inner, 1) == 0
-    sized = sized and columns * picks == i32(len(updates))
+    sized = sized and is_product(len(updates), (columns, picks))
     sized = sized and i32(len(indices)) == (columns * picks if EACH else picks)
     assert sized, "scatter_reduce: updates or indices of another size than picks of y's columns"
     if sized and column < columns:
@@ -119,7 +120,7 @@ def flatten_nd(
     which is a row of nothing.
     """
     r = i32(global_id(0))
-    sized = i32(len(indices)) == i32(len(rows)) * i32(len(dims))
+    sized = is_product(len(indices), (i32(len(rows)), i32(len(dims))))
     assert sized, "flatten_nd: indices that are not one for each axis of each row"
     if r < i32(len(rows)):
         place = i32(divided(u32(r), u32(max(picks, 1)))[0])

@@ -132,6 +132,13 @@ WRONG: dict[str, tuple[dict[str, int], str]] = {
     "rows": ({"height": 9}, "conv2d: x or y of another size than its shape"),
     "out": ({"out_w": 5}, "conv2d: x or y of another size than its shape"),
     "window": ({"kernel_h": 4}, "conv2d: w or bias of another size than its shape"),
+    # 2 * 4 * 3 * (2**29 + 12) is 288 and 3 * 2**32.
+    "a product that wraps": (
+        {"height": 3, "width": 2**29 + 12},
+        "conv2d: x or y of another size than its shape",
+    ),
+    "stride": ({"stride_w": 0}, "conv2d: a stride or a dilation that is not positive"),
+    "dilation": ({"dilation_h": -1}, "conv2d: a stride or a dilation that is not positive"),
 }
 
 

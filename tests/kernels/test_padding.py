@@ -56,7 +56,8 @@ def test_an_axis_of_nothing_is_a_fault(mode: str) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 4, 1, 1, 1, 2), (1, 1, 1, 3, 1, 1, 1, 3),
-                                   (1, -1, -1, 3, 1, 1, 1, 2)])  # fmt: skip
+                                   (1, -1, -1, 3, 1, 1, 1, 2),
+                                   (1, 1, 1, 3, 1, 3, 1, 1431655766)])  # fmt: skip
 def test_sizes_that_do_not_fit_are_a_fault_and_nothing_is_touched(sizes: tuple[int, ...]) -> None:
     x, y = np.ones(2, np.uint32), np.full(3, 7, np.uint32)
     found = padded(x, y, *sizes, 0, 0, 0, 1, mode="edge")

@@ -124,10 +124,13 @@ def test_windows_that_are_none_are_refused(
         ({"height": 3}, "pool2d: x or y of another size than its shape"),
         ({"out_w": 3}, "pool2d: x or y of another size than its shape"),
         ({"height": -6, "width": -6}, "pool2d: x or y of another size than its shape"),
-        ({"stride_w": 0}, "pool2d: a stride or a dilation that is not positive"),
-        ({"dilation_h": -1}, "pool2d: a stride or a dilation that is not positive"),
-        ({"dilation_w": 0}, "pool2d: a stride or a dilation that is not positive"),
-        ({"stride_h": -1}, "pool2d: a stride or a dilation that is not positive"),
+        ({"height": 3, "width": 2**30 + 12}, "pool2d: x or y of another size than its shape"),
+        ({"kernel_h": -3}, "pool2d: a window, a stride or a dilation that is not positive"),
+        ({"kernel_w": 0}, "pool2d: a window, a stride or a dilation that is not positive"),
+        ({"stride_w": 0}, "pool2d: a window, a stride or a dilation that is not positive"),
+        ({"dilation_h": -1}, "pool2d: a window, a stride or a dilation that is not positive"),
+        ({"dilation_w": 0}, "pool2d: a window, a stride or a dilation that is not positive"),
+        ({"stride_h": -1}, "pool2d: a window, a stride or a dilation that is not positive"),
     ],
 )
 @pytest.mark.parametrize("op", ["max", "mean"])

@@ -67,6 +67,7 @@ def test_an_index_outside_the_axis_is_a_fault_and_does_nothing(bad: int, each: b
         (4, 5, 0, 30),
         (4, 5, -3, 30),
         (4, 5, 3, 29),
+        (4, 5 - 2**31, 3, 30),
     ],
 )
 def test_sizes_that_do_not_fit_are_a_fault_and_nothing_is_touched(

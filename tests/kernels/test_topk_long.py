@@ -87,6 +87,13 @@ def test_rows_beyond_the_array_are_a_fault_and_not_read() -> None:
     assert (values[1] == 7).all()
 
 
+@pytest.mark.parametrize("cols", [2**30, 2**31 - 1, -1])
+def test_rows_of_more_columns_than_there_are_elements_are_a_fault(cols: int) -> None:
+    values, _, faults = greatest(np.ones((4, 5), np.float32), 2, cols=cols)
+    assert faults == ["topk_long: k greater than MOST, or x shorter than its rows"]
+    assert (values == 7).all()
+
+
 @pytest.mark.parametrize(("count", "ran"), [(4, 1), (6, 1), (5, 0), (5, -1)])
 def test_columns_that_do_not_fit_are_a_fault(count: int, ran: int) -> None:
     x = np.ones((1, 5), np.float32)
