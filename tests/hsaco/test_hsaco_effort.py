@@ -52,6 +52,26 @@ def test_private_arrays_become_registers() -> None:
     assert compiled(k, "gfx1100")[1].facts["scratch_bytes"] == 0
 
 
+@pytest.mark.parametrize(("turns", "unrolls"), [(8, True), (40, False)])
+def test_loops_that_would_become_thousands_of_ops_are_not_unrolled(
+    turns: int, unrolls: bool
+) -> None:
+    body = f"""
+    %1 = const 0 : i32
+    %2 = const {turns} : i32
+    for %1, %2 body(%3: i32) {{
+      for %1, %2 body(%4: i32) {{
+        %5 = add %3, %4 : i32
+        store %0, %5, %4
+        continue
+      }}
+      continue
+    }}
+    return"""
+    k = kernel("x: i32 buffer write", body)
+    assert ("loop-unroll" in effort(k).passes) is unrolls
+
+
 def test_every_pass_is_one_that_both_ways_to_llvm_know() -> None:
     for count in (20, 600):
         assert set(effort(long(count)).passes) <= set(toolchain._PASSES)
