@@ -79,6 +79,8 @@ def tune(arguments: argparse.Namespace) -> int:
     entries: list[dict[str, Any]] = []
     with runtime.open_device(arguments.device) as device:
         has = device.capabilities
+        path = Path(arguments.out or tuning_file.default(has))
+        tuning_file.check(path, has)  # before anything is measured
         print(f"{has.device}: {has.name}, {has.driver}", flush=True)
         for specialization in specializations:
             entry = _specialization(device, bundle, family, specialization, arguments)
@@ -88,7 +90,6 @@ def tune(arguments: argparse.Namespace) -> int:
             f"nothing to measure: {bundle.root} has no points of {name} that this device takes "
             f"(build them with scons tune={name})"
         )
-    path = Path(arguments.out or tuning_file.default(has))
     tuning_file.write(path, has, entries)
     print(f"written: {path}")
     return 0

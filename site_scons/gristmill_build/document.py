@@ -103,6 +103,8 @@ class Node:
             value = _CONSTRUCTOR.construct_object(self.node)
         except (ValueError, OverflowError) as error:
             self.fail(f"cannot be read: {error}")
+        except yaml.MarkedYAMLError as error:  # a tag of its own, as that of `<<`
+            self.fail(f"cannot be read: {error.problem}")
         if not isinstance(value, str | int | float | bool):
             self.fail(f"expected text, a number, true or false, got {self._kind()}")
         if isinstance(value, float) and not math.isfinite(value):

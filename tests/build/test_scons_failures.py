@@ -229,6 +229,12 @@ def test_a_folder_of_sources_is_no_place_for_artifacts(
             "configs/kernels/shift.yaml:1: module: there is no kernels/toi.py; did you mean 'toy'?",
         ),
         ("configs/kernels/shift.yaml", "module: [\n", "configs/kernels/shift.yaml:2: not YAML"),
+        ("configs/kernels/shift.yaml", "<<: {}\n", "configs/kernels/shift.yaml:1: cannot be read"),
+        (
+            "configs/kernels/shift.yaml",
+            "module: toy\nspecializations: {plain: {A: !x y}}\n",
+            "configs/kernels/shift.yaml:2: specializations.plain.A: cannot be read",
+        ),
         (
             "configs/kernels/shift.yaml",
             "module: toy\nspecializations: {plain: {A: [1, .nan]}}\n",

@@ -111,7 +111,7 @@ def test_what_is_measured_again_replaces_what_was(command: Command, tmp_path: Pa
     ("old", "message"),
     [
         ("device: cpu\nname: Another\nkernels: []\n", "is of Another, not of"),
-        ("device: [\n", "holds no measurements in the form of this command"),
+        ("device: [\n", "cannot be read"),
         ("device: cpu\nname: x\nkernels: [1]\n", "holds no measurements"),
     ],
 )
