@@ -16,6 +16,7 @@ from .machine import Machine
 from .node import Node, attributes_of
 from .refusal import InvalidNode, Missing, NodeRefused, Refusal
 from .registry import operators
+from .schema import check_types
 from .tensor import Tensor, name_of_type
 
 _DOMAINS = {"ai.onnx": ""}
@@ -127,6 +128,7 @@ class Prepared(BackendRep):
             names = [name for name in proto.output if name]
             return {n: self.machine.fixed(a) for n, a in zip(names, found, strict=True)}
         version = self.versions[domain]
+        check_types(proto, version, inputs)
         attributes = attributes_of(proto, version)
         node = Node(
             proto.name, proto.op_type, domain, version, attributes, inputs, tuple(proto.output)
@@ -136,7 +138,7 @@ class Prepared(BackendRep):
         except Missing as missing:
             self.machine.forget()
             raise self._refused(proto, inputs, missing.what) from None
-        except (ValueError, IndexError, InvalidNode) as error:  # of numpy: shapes that do not fit
+        except (ValueError, IndexError, ZeroDivisionError, InvalidNode) as error:  # of shapes
             self.machine.forget()
             if isinstance(error, InvalidNode):
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NoReturn
 
 from ..layout import full, joined, moved, permuted, place
 from ..machine import Machine
@@ -36,11 +37,34 @@ def _pair(values: list[int] | None, axes: int, default: int) -> Pair:
     return (found[0], found[1]) if axes == 2 else (default, found[0])
 
 
+def _checked(node: Node, axes: int, kernel: list[int]) -> None:
+    """InvalidNode for attributes that are not one positive number an axis, or two paddings."""
+    rules = {"kernel_shape": (axes, 1), "strides": (axes, 1), "dilations": (axes, 1)}
+    for name, (count, least) in {**rules, "pads": (2 * axes, 0)}.items():
+        found = node.attribute(name)
+        if found and (len(found) != count or min(found) < least):
+            expected = f"{count} numbers, each at least {least}"
+            _wrong(node, f"{node.op} with such {name}", expected, found)
+    stated = node.attribute("kernel_shape")
+    if min(kernel, default=1) < 1 or (stated and list(stated) != kernel):
+        _wrong(node, f"{node.op} with filters of another shape", str(stated), kernel)
+
+
+def _wrong(node: Node, message: str, expected: str, got: object) -> NoReturn:
+    raise InvalidNode(
+        message,
+        where=f"node {node.name or '(unnamed)'}",
+        expected=expected,
+        got=str(got),
+    )
+
+
 def windows(node: Node, shape: tuple[int, ...], kernel: list[int]) -> Windows:
     """From the attributes of a convolution or a pooling. Missing: more than two axes of pixels."""
     axes = len(shape)
     if axes not in (1, 2):
         raise Missing(f"a kernel for {node.op} over {axes} axes")
+    _checked(node, axes, kernel)
     size = (shape[0], shape[1]) if axes == 2 else (1, shape[0])
     extent = _pair(kernel, axes, 1)
     stride = _pair(node.attribute("strides"), axes, 1)
@@ -81,6 +105,8 @@ def convolved(
     filters, channels = w.shape[0], x.shape[1]
     if w.shape[1] * groups != channels or filters % groups:
         raise InvalidNode("filters that do not fit the channels", expected=f"of {channels}")
+    if bias is not None and bias.shape != (filters,):
+        raise InvalidNode(f"a bias of shape {bias.shape}", expected=f"one for each of {filters}")
     spec = x.dtype
     if spec not in ("f32", "f16", "bf16"):
         raise Missing(f"kernel conv2d {spec}")
@@ -130,6 +156,7 @@ def transposed(m: Machine, node: Node) -> Tensor:
     axes = x.rank - 2
     if axes not in (1, 2):
         raise Missing(f"a kernel for {node.op} over {axes} axes")
+    _checked(node, axes, list(w.shape[2:]))
     size = x.shape[2:] if axes == 2 else (1, *x.shape[2:])
     kernel = _pair(list(w.shape[2:]), axes, 1)
     stride = _pair(node.attribute("strides"), axes, 1)

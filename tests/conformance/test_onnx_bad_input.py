@@ -14,6 +14,8 @@ import pytest
 from gristmill import runtime
 
 ONE = np.ones(3, np.float32)
+IMAGE = np.ones((1, 1, 4, 4), np.float32)
+FILTER = np.ones((1, 1, 2, 2), np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -212,6 +214,20 @@ def test_sizes_may_be_known_late(
         ("Squeeze", [ONE, np.array([0])], {}),
         ("Unsqueeze", [ONE, np.array([0, 0])], {}),
         ("DepthToSpace", [np.ones((1, 7, 2, 2), np.float32)], {"blocksize": 2}),
+        ("Add", [ONE, ONE.astype(np.float16)], {}),
+        ("Where", [ONE > 0, ONE, ONE.astype(np.int32)], {}),
+        ("BitwiseXor", [ONE, ONE], {}),
+        ("Reciprocal", [ONE.astype(np.uint8)], {}),
+        ("Range", [np.int64(0), np.int64(3), np.int64(0)], {}),
+        ("Conv", [IMAGE, FILTER], {"kernel_shape": [3, 3]}),
+        ("Conv", [IMAGE, FILTER], {"pads": [1, 1]}),
+        ("Conv", [IMAGE, FILTER], {"pads": [-1, 0, 0, 0]}),
+        ("Conv", [IMAGE, FILTER], {"strides": [0, 1]}),
+        ("Conv", [IMAGE, FILTER], {"strides": [2, 2, 2]}),
+        ("Conv", [IMAGE, FILTER], {"dilations": [0, 1]}),
+        ("ConvTranspose", [IMAGE, FILTER], {"strides": [-1, 1]}),
+        ("MaxPool", [IMAGE], {"kernel_shape": [2, 2], "strides": [1, 1, 1]}),
+        ("AveragePool", [IMAGE], {"kernel_shape": [0, 2]}),
     ],
 )
 def test_types_and_sizes_that_do_not_fit_are_told_and_not_moved(
