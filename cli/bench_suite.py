@@ -35,7 +35,7 @@ _OPTION = "kernel, with sizes "
 @dataclass
 class Result:
     """A row. seconds: of one piece of work; peers: theirs; best: the further sizes that it took.
-    status: ok, refused, wrong or missing; reason: why it was not measured."""
+    status: ok, refused, wrong, missing or failed; reason: why it was not measured."""
 
     name: str
     sizes: dict[str, int]
@@ -108,6 +108,10 @@ def _measured(device: runtime.Device, bundle: runtime.Bundle, row: Row, rounds: 
         result.status, result.reason = "missing", str(error)
     except _WrongError as error:
         result.status, result.reason = "wrong", str(error)
+    except runtime.Poisoned:
+        raise  # no other row can be measured
+    except runtime.GristmillError as error:
+        result.status, result.reason = "failed", str(error)
     return result
 
 

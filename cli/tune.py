@@ -233,7 +233,13 @@ def _wrong_here(
         begin = time.perf_counter()
         expected = family.reference(given, constexprs)
         long = time.perf_counter() - begin > LONG
-        candidate.kernel(*given.values())
+        try:
+            candidate.kernel(*given.values())
+        except runtime.Poisoned:
+            raise
+        except runtime.GristmillError as error:
+            wrong[candidate.name] = str(error)
+            continue
         for name, want in expected.items():
             if not compare(given[name], want, dtypes[name]).ok:
                 wrong[candidate.name] = f"{name} is out of its bound"

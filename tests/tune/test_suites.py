@@ -96,6 +96,23 @@ def test_what_is_missing_refused_or_wrong_is_told(
     assert "suite own has no rows of softmax" in capsys.readouterr().err
 
 
+def test_a_row_that_fails_leaves_the_others_measured(
+    tmp_path: Path, built: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = bench_suite._times
+
+    def fails_on_the_first(device: Any, row: Any, *more: Any) -> None:
+        if row.sizes["y"] == 64:
+            raise runtime.OutOfMemory(1, 0)
+        times(device, row, *more)
+
+    monkeypatch.setattr(bench_suite, "_times", fails_on_the_first)
+    first, second = report(tmp_path, built, capsys, GEMV)["rows"]
+    assert first["status"] == "failed"
+    assert "out of memory" in first["reason"]
+    assert second["status"] == "ok"
+
+
 def test_launches_share_arguments_and_the_fastest_of_some_sizes_counts(
     tmp_path: Path, built: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

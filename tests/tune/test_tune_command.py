@@ -157,6 +157,27 @@ def test_a_wrong_candidate_is_told_and_cannot_win(
         assert entry["shapes"][0]["measured"][-1]["wrong"] == "y is out of its bound"
 
 
+def test_a_candidate_that_fails_on_the_problem_alone_cannot_win(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = runtime.LoadedKernel.__call__
+
+    def call(kernel: Any, *args: Any, **named: Any) -> Any:
+        if kernel.manifest.facts["tune"]["point"]["BLOCK"] == 16 and 777 in [
+            a for a in args if isinstance(a, int)
+        ]:
+            raise runtime.OutOfMemory(1, 0)
+        return real(kernel, *args, **named)
+
+    monkeypatch.setattr(runtime.LoadedKernel, "__call__", call)
+    ranked(monkeypatch, {"BLOCK: 8,": 2e-3, "BLOCK: 16,": 1e-3, "BLOCK: 32,": 3e-3})
+    out = tmp_path / "cpu.yaml"
+    assert command(out, "--sizes", "y=9,cols=777") == 0
+    (entry,) = read(out)["kernels"]
+    assert entry["shapes"][0]["winner"]["BLOCK"] == 8
+    assert "out of memory" in entry["shapes"][0]["measured"][-1]["wrong"]
+
+
 @pytest.mark.parametrize(("name", "limit"), [("LARGE", 10), ("LONG", -1.0)])
 def test_large_problems_are_not_judged_as_a_whole(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, limit: float
