@@ -101,7 +101,7 @@ class Writer:
                 self.block(depth + 1, budget - 1, loops)
         elif kind < 0.75:
             self.fresh += 1
-            v = f"i{self.fresh}"
+            v = f"v{self.fresh}"
             ranges = [f"range({r.randint(0, 5)})", "range(a % 5)", "range(b % 7, -3, -2)",
                       "range(-3, x % 6, 2)", "range(5, 0, -1)", "range(a % 7, b % 7, x % 5 - 6)",
                       f"static_range({r.randint(0, 3)})"]  # fmt: skip
