@@ -15,6 +15,13 @@ This is the optional part that needs the package `onnx`, and a check of the kern
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+if find_spec("onnx") is None:
+    raise ModuleNotFoundError(
+        "gristmill.onnx needs the package onnx: pip install 'gristmill[onnx]'", name="onnx"
+    )
+
 from .backend import GristmillBackend, Prepared, prepare
 from .refusal import InvalidNode, NodeRefused, Refusal
 from .registry import operators

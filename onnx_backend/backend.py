@@ -206,10 +206,11 @@ class GristmillBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether such a device is here."""
+        """Whether such a device is here: one of a kind, or by its number."""
         name = device.lower()
-        found = [f for f in find_devices() if f.missing is None or not f.missing]
-        return any(name == f.spec or name.partition(":")[0] == f.spec for f in found)
+        here = {f.spec for f in find_devices() if f.missing is None or not f.missing}
+        kinds = {spec.partition(":")[0] for spec in here}
+        return name in here | kinds or name.partition(":")[0] in here
 
 
 def _described(name: str, array: np.ndarray) -> onnx.ValueInfoProto:

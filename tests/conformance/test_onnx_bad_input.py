@@ -278,4 +278,19 @@ def test_devices_by_name(require: Callable[..., None]) -> None:
     from gristmill.onnx import GristmillBackend
 
     assert GristmillBackend.supports_device("CPU")
+    assert GristmillBackend.supports_device("cpu:0")
     assert not GristmillBackend.supports_device("no such")
+    require("lavapipe")
+    assert GristmillBackend.supports_device("vulkan")
+    assert GristmillBackend.supports_device("Vulkan:0")
+    assert not GristmillBackend.supports_device("vulkan:99")
+
+
+def test_without_the_package_the_import_says_what_to_install(require: Callable[..., None]) -> None:
+    require("onnx")
+    code = "import sys; sys.modules['onnx'] = None\nimport importlib.util as u\n"
+    code += "real = u.find_spec; u.find_spec = lambda n: None if n == 'onnx' else real(n)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code + "import gristmill.onnx"], capture_output=True, text=True
+    )
+    assert "pip install 'gristmill[onnx]'" in done.stderr
