@@ -47,23 +47,20 @@ def zeros(kernel: Kernel) -> frozenset[int]:
             lanes, whole = op.name in _LANES, known.issuperset(operands)
             if whole:
                 known.add(result.id)
-            is_float = element_of(result.type).is_float
-            if element_of(result.type).is_int and _of_floats(op, found, words):
-                words.add(result.id)
-            elif is_float and not words.isdisjoint(operands):
+            kind = element_of(result.type)
+            is_float = kind.is_float
+            if is_float and not words.isdisjoint(operands):
                 found.add(result.id)
+            elif kind.is_int:
+                for v in op.operands:
+                    if v.id in words or (v.id in found and element_of(v.type).is_float):
+                        words.add(result.id)
+                        break
             part = lanes or is_float
             nothing = op.name in ("add", "sub") and _cancels(op.name, operands, negated)
             if nothing or (whole and not lanes) or (part and not found.isdisjoint(operands)):
                 found.add(result.id)
     return frozenset(found)
-
-
-def _of_floats(op: Op, found: set[int], words: set[int]) -> bool:
-    """Whether an integer is made of a float of `found`, or of one of `words`."""
-    return any(
-        v.id in words or (v.id in found and element_of(v.type).is_float) for v in op.operands
-    )
 
 
 def _carried(op: Op) -> Iterator[int]:

@@ -35,7 +35,7 @@ export const demos = [
   {
     name: "saxpy",
     about: "y = a x + y on a million elements.",
-    numerics: "exact: one multiplication, one addition",
+    numerics: "one multiplication, one addition, each rounded",
     kernels: [["saxpy", "f32"]],
     args: () => ({ x: normal(1 << 20, 1), y: normal(1 << 20, 2), a: 1.25 }),
     launch: single,

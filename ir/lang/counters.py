@@ -23,7 +23,7 @@ class Iteration:
 
     constants: the values that stand for scale * number + offset as a type, and where they are asked
     for. given: the values that stand for what slots hold when it begins. ops: what it does, count
-    of them with those inside.
+    of them with those inside; steps: what tracing it took.
     """
 
     items: range
@@ -31,6 +31,7 @@ class Iteration:
     given: dict[Slot, Value] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     count: int = 0
+    steps: int = 0
 
 
 def combine(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:

@@ -95,7 +95,7 @@ def _changes(
 ) -> State | None:
     """Trace the iteration: what it leaves changed, but for its number. None, and nothing done,
     where it cannot be copied."""
-    frame, exits, kept = t.frame, len(t.frame.exits), t.kept
+    frame, exits, kept, steps = t.frame, len(t.frame.exits), t.kept, t.steps
     counts = len(t.asked), len(t.sites), len(t.allocs)
     variable = _variable(t, node)
     changed: State = {}
@@ -119,6 +119,7 @@ def _changes(
         del frame.exits[exits:]
         return None
     iteration.count, t.kept = t.kept - kept, kept
+    iteration.steps = t.steps - steps
     return changed
 
 
@@ -141,7 +142,7 @@ def _lasts(iteration: Iteration, begin: State, slot: Slot, entry: Entry) -> bool
 def _copy(t: Tracer, node: ast.For, iteration: Iteration, changed: State, number: int) -> None:
     """Append the iteration of a number."""
     t.count(node, iteration.count + len(iteration.constants))
-    spend(t, node, iteration.count)
+    spend(t, node, iteration.steps)  # so that what is refused does not depend on copies
     state, builder = t.state, t.builder
     new: dict[int, Value] = {}
     for (scale, offset, type_), (value, builder.loc) in iteration.constants.items():

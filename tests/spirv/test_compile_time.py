@@ -23,9 +23,11 @@ TARGET = "spirv-vulkan1.1"
 # has no matrices: they take time by their size.
 OF_FRAGMENTS = ("matmul_fragments",)
 # Ops as traced and as lowered, at most; of some kernels more: rows of a cache in registers, written
-# out (the fewer lanes hold one, the more ops), and functions in a row that expand.
+# out (the fewer lanes hold one, the more ops), functions in a row that expand, and shapes that are
+# held against sizes factor by factor.
 MOST = (600, 750)
 MORE = {
+    "conv2d": (700, 750),
     "attention_decode": (1200, 1300),
     "random_fill/normal": (200, 950),
     "sample_token": (550, 800),
