@@ -6,22 +6,24 @@ times as many, with the pipeline's own unrolling behind the largest; without any
 times), in a third of the time: unrolling loops, combining instructions, and straightening branches.
 A code generator that optimises less takes a seventh less time and executes a few percent more.
 Loops of loops that would become thousands of ops stay as they are. What is long has been unrolled
-and has few loops left: there the passes change little (0.97 to 1.03) and cost most. Of matrix
-products they would unroll the loops that few tiles come to; those of all tiles, the kernel unrolls
-for itself.
+and has few loops left: there the passes change little (0.97 to 1.03) and cost most. So it is where
+vectors are computed with at length, as 8-bit floats are decoded (0.96). Of matrix products they
+would unroll the loops that few tiles come to; those of all tiles, the kernel unrolls for itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.core import Kernel, Region, const_value, ops_named, walk
-from ...ir.dtypes import MemType, Space
+from ...ir.core import Kernel, Op, Region, const_value, ops_named, walk
+from ...ir.dtypes import MemType, Space, VectorType
 from ...ir.runs import longest_run
 
 _MANY = 350  # ops of a kernel
+_WIDE = 550  # the same, arithmetic of vectors counted by lanes
 _TURNS = 4000  # ops that a kernel is when loops of a known number of turns are unrolled
 _LONG = 3000  # ops without a branch; the scheduler takes a time that grows with the cube of them
+_MOVES = frozenset({"const", "splat", "load", "extract", "insert", "vector", "shuffle"})
 _PASSES = ("loop-unroll", "instcombine<no-verify-fixpoint>", "simplifycfg")
 
 
@@ -37,17 +39,25 @@ def effort(kernel: Kernel) -> Effort:
     """For a kernel after its passes."""
     if longest_run(kernel) > _LONG:
         return Effort((), 0)
-    count, private = 0, False
+    count, wide, private = 0, 0, False
     for op in walk(kernel.body):
         count += 1
+        wide += _lanes(op)
         if op.name == "alloc":
             memory = op.result.type
             private = private or (isinstance(memory, MemType) and memory.space is Space.PRIVATE)
     if private:  # their cells become registers by a pass of their own, where indexes are known
         return Effort(("sroa", *_PASSES), 2)
-    if count > _MANY:
+    if count > _MANY or wide > _WIDE:
         return Effort((), 1)
     return Effort(_PASSES if _unrolled(kernel) <= _TURNS else _PASSES[1:], 2)
+
+
+def _lanes(op: Op) -> int:
+    """How many instructions an op is, of which each concerns one lane."""
+    if op.name in _MOVES or not op.results or not isinstance(op.results[0].type, VectorType):
+        return 1
+    return op.results[0].type.lanes
 
 
 def _unrolled(kernel: Kernel) -> int:

@@ -38,6 +38,14 @@ def test_long_kernels_are_optimised_less(count: int, some: bool, opt: int) -> No
     assert (bool(chosen.passes), chosen.opt) == (some, opt)
 
 
+@pytest.mark.parametrize(("count", "some"), [(60, True), (80, False)])
+def test_arithmetic_of_vectors_counts_by_lanes(count: int, some: bool) -> None:
+    lines = ["%1 = const 0 : i32", "%2 = load %0, %1 {lanes=8} : f32x8"]
+    lines += [f"%{n + 3} = add %{n + 2}, %2 : f32x8" for n in range(count)]
+    body = "\n".join([*lines, f"store %0, %1, %{count + 2}", "return"])
+    assert bool(effort(kernel("x: f32 buffer readwrite", body)).passes) is some
+
+
 def test_private_arrays_become_registers() -> None:
     body = """
     %2 = alloc {name="cells"} : private<i32,16>
