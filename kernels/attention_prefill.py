@@ -32,7 +32,6 @@ from ..ir.lang import (
     kernel,
     local_id,
     mma,
-    num_groups,
     registers,
     row_add,
     row_max,
@@ -45,6 +44,7 @@ from ..ir.lang import (
     workgroup_array,
 )
 from .attention_oracle import LOWEST, SPECIAL, WHOLE, prefill_inputs, prefill_reference
+from .attention_prompt import extent
 from .family import Family
 
 _LOG2_E = 1.4426950408889634
@@ -168,24 +168,11 @@ def attention_prefill(
     tile_q = workgroup_array(T, (ROWS, HEAD_DIM + RUN))
     tile_k = workgroup_array(T, (2, BK, HEAD_DIM + RUN))
     tile_v = workgroup_array(T, (2, BK, HEAD_DIM + RUN))
-    # The last queries see most keys: they come first.
-    tile = num_groups(0) - 1 - group_id(0)
     head = group_id(1)
     batch = group_id(2)
-    shared = kv_heads > 0 and heads % kv_heads == 0
-    assert shared, "attention_prefill: heads that do not share those of the cache evenly"
-    kv_head = min(head // max(heads // max(kv_heads, 1), 1), max(kv_heads - 1, 0))
-    row_pages = len(table) // max(len(lengths), 1)
-    length = i32(lengths[batch])
-    room = row_pages * PAGE if len(k_cache) > 0 else i32(0)
-    assert length <= room, "attention_prefill: more keys than there are pages for"
-    length = min(length, room)
-    first = i32(starts[batch]) + tile * ROWS
-    count = min(i32(starts[batch + 1]) - first, ROWS)
-    position = length - (i32(starts[batch + 1]) - first)  # of the first query among the keys
-    ahead = i32(0) if causal != 0 else length  # how far behind its own a token sees keys
-    end = min(position + count + ahead, length)
-    begin = max(position + 1 - window, 0) // BK * BK if window > 0 else i32(0)
+    kv_head, row_pages, first, count, position, ahead, begin, end = extent(
+        k_cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK,
+        "attention_prefill")  # fmt: skip
     row = subgroup_id() * 16
     if count > 0:
         load_queries(tile_q, q, first, count, head, heads, HEAD_DIM, ROWS, THREADS, RUN)

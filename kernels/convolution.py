@@ -39,6 +39,7 @@ from .common import is_product
 from .convolution_inputs import BOUND, arguments, inputs, reference
 from .family import Family
 from .matmul import identity, relu
+from .tile_products import add_products
 
 __all__ = ["FAMILIES", "arguments", "conv2d", "identity", "relu"]
 
@@ -232,18 +233,8 @@ def staged(x, w, bias, y, rows, depth, filters, sizes, out, window, strides, pad
         barrier()
         if not STAGE_A:
             deep = deep if first < end else 0  # subgroups below the last row rest
-        for kk in range(0, deep, DEEP):
-            for d in static_range(DEEP):
-                right = registers(f32, TN, 0)
-                for j in static_range(TN):
-                    right[j] = convert(tile_b[kk + d, lx + j * TX], f32)
-                for i in static_range(TM):
-                    if STAGE_A:
-                        weight = convert(tile_a[ly * TM + i, kk + d], f32)
-                    else:
-                        weight = convert(w[starts[i] + k0 + kk], f32)
-                    for j in static_range(TN):
-                        acc[i, j] = fma(weight, right[j], acc[i, j])
+        weights = tile_a if STAGE_A else w
+        add_products(acc, weights, tile_b, starts, k0, deep, STAGE_A, TX, TM, TN, DEEP)
         if k0 + TK >= depth:
             pixels = out[0] * out[1]
             finish(

@@ -33,12 +33,23 @@ class Geometry(NamedTuple):
     dilations: list[int]
 
 
-def _each(value: int | Sequence[int], axes: int, name: str) -> list[int]:
-    """`value` for each axis, an axis of one row put before a single one."""
+def each_axis(value: int | Sequence[int], axes: int, name: str) -> list[int]:
+    """`value` for each axis, an axis of one row put before a single one. ValueError: another
+    number of them than of axes, or one that is not positive."""
     values = [int(v) for v in ([value] * axes if isinstance(value, int) else value)]
     if len(values) != axes or min(values) < 1:
         raise ValueError(f"{name} {value!r}: a positive number for each of {axes} axes")
     return [1] * (2 - axes) + values
+
+
+def around(pads: Sequence[int], axes: int) -> tuple[list[int], list[int]]:
+    """Elements of padding before and behind each axis, as `each_axis` has them, of pads in ONNX's
+    order; nothing stands for none. ValueError: not two for each axis, or a negative one."""
+    found = [int(p) for p in pads] or [0] * (2 * axes)
+    if axes not in (1, 2) or len(found) != 2 * axes or min(found) < 0:
+        raise ValueError(f"pads {pads!r}: two numbers from 0 on for each of {axes} axes, 1 or 2")
+    flat = [0] * (2 - axes)
+    return flat + found[:axes], flat + found[axes:]
 
 
 def geometry(
@@ -55,13 +66,9 @@ def geometry(
     see `arguments`.
     """
     axes = len(size)
-    around = [int(p) for p in pads] or [0] * (2 * axes)
-    if axes not in (1, 2) or len(around) != 2 * axes or min(around) < 0:
-        raise ValueError(f"pads {pads!r}: two numbers from 0 on for each of {axes} axes, 1 or 2")
-    flat = [0] * (2 - axes)
-    before, after = flat + around[:axes], flat + around[axes:]
-    step, apart = _each(strides, axes, "strides"), _each(dilations, axes, "dilations")
-    sizes, wide = [1] * (2 - axes) + [*size], _each(window, axes, "a window")
+    before, after = around(pads, axes)
+    step, apart = each_axis(strides, axes, "strides"), each_axis(dilations, axes, "dilations")
+    sizes, wide = [1] * (2 - axes) + [*size], each_axis(window, axes, "a window")
     out = []
     for n, k, b, a, s, d in zip(sizes, wide, before, after, step, apart, strict=True):
         room = n + b + a - d * (k - 1) - 1

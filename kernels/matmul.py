@@ -42,6 +42,7 @@ from .family import (
     empty,
     normal,
 )
+from .tile_products import add_products
 
 
 @device
@@ -127,18 +128,8 @@ def staged(a, b, c, m, n, k, STAGE, OUT, EPILOGUE, STAGE_A, DOWN, TX, TY, TM, TN
         if not STAGE_A:
             depth = depth if first < m else 0  # subgroups below the last row rest
         # Tiles are zero below their depth.
-        for kk in range(0, depth, DEEP):
-            for d in static_range(DEEP):
-                right = registers(f32, TN, 0)
-                for j in static_range(TN):
-                    right[j] = convert(tile_b[kk + d, lx + j * TX], f32)
-                for i in static_range(TM):
-                    if STAGE_A:
-                        up = convert(tile_a[ly * TM + i, kk + d], f32)
-                    else:
-                        up = convert(a[starts[i] + k0 + kk], f32)
-                    for j in static_range(TN):
-                        acc[i, j] = fma(up, right[j], acc[i, j])
+        rows = tile_a if STAGE_A else a
+        add_products(acc, rows, tile_b, starts, k0, depth, STAGE_A, TX, TM, TN, DEEP)
         if k0 + TK >= k:
             for i in static_range(TM):
                 if first + i < m:

@@ -1,0 +1,37 @@
+"""What a workgroup of a prefill has to do: the queries it takes, and the keys that they see."""
+
+from __future__ import annotations
+
+from ..ir.lang import device, group_id, i32, num_groups
+
+__all__ = ["extent"]
+
+
+@device
+def extent(k_cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK, NAME):
+    """Of ROWS queries of a head: the head of the cache, pages of a row of the table, the first
+    query and how many there are, its place among the keys, how far behind its own a token sees
+    keys, and the first key, a multiple of BK, and the end of those that any of them sees.
+
+    Faults, which begin with NAME: heads that do not share those of the cache evenly, more keys than
+    there are pages for.
+    """
+    # The last queries see most keys: they come first.
+    tile = num_groups(0) - 1 - group_id(0)
+    head = group_id(1)
+    batch = group_id(2)
+    shared = kv_heads > 0 and heads % kv_heads == 0
+    assert shared, NAME + ": heads that do not share those of the cache evenly"
+    kv_head = min(head // max(heads // max(kv_heads, 1), 1), max(kv_heads - 1, 0))
+    row_pages = len(table) // max(len(lengths), 1)
+    length = i32(lengths[batch])
+    room = row_pages * PAGE if len(k_cache) > 0 else i32(0)
+    assert length <= room, NAME + ": more keys than there are pages for"
+    length = min(length, room)
+    first = i32(starts[batch]) + tile * ROWS
+    count = min(i32(starts[batch + 1]) - first, ROWS)
+    position = length - (i32(starts[batch + 1]) - first)
+    ahead = i32(0) if causal != 0 else length
+    end = min(position + count + ahead, length)
+    begin = max(position + 1 - window, 0) // BK * BK if window > 0 else i32(0)
+    return kv_head, row_pages, first, count, position, ahead, begin, end
