@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Sequence
 
+from ...kernels.convolution_inputs import Geometry, around, each_axis, geometry
 from ..layout import full, joined, moved, permuted, place
 from ..machine import Machine
 from ..node import Node
@@ -16,90 +16,49 @@ from ..tensor import Tensor
 from .matmul import EXACT
 from .quantization import rounded
 
-Pair = tuple[int, int]
 
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """How windows lie in images: sizes of rows and columns."""
-
-    size: Pair
-    kernel: Pair
-    stride: Pair
-    dilation: Pair
-    low: Pair
-    high: Pair
-    out: Pair
-
-
-def _pair(values: list[int] | None, axes: int, default: int) -> Pair:
-    found = list(values) if values else [default] * axes
-    return (found[0], found[1]) if axes == 2 else (default, found[0])
-
-
-def _checked(node: Node, axes: int, kernel: list[int]) -> None:
-    """InvalidNode for attributes that are not one positive number an axis, or two paddings."""
-    rules = {"kernel_shape": (axes, 1), "strides": (axes, 1), "dilations": (axes, 1)}
-    for name, (count, least) in {**rules, "pads": (2 * axes, 0)}.items():
-        found = node.attribute(name)
-        if found and (len(found) != count or min(found) < least):
-            expected = f"{count} numbers, each at least {least}"
-            _wrong(node, f"{node.op} with such {name}", expected, found)
+def _stated(node: Node, kernel: Sequence[int]) -> None:
+    """InvalidNode where kernel_shape contradicts the filters."""
     stated = node.attribute("kernel_shape")
-    if min(kernel, default=1) < 1 or (stated and list(stated) != kernel):
-        _wrong(node, f"{node.op} with filters of another shape", str(stated), kernel)
+    if stated and list(stated) != list(kernel):
+        raise InvalidNode(
+            f"{node.op} with filters of another shape",
+            where=f"node {node.name or '(unnamed)'}",
+            expected=str(stated),
+            got=str(kernel),
+        )
 
 
-def _wrong(node: Node, message: str, expected: str, got: object) -> NoReturn:
-    raise InvalidNode(
-        message,
-        where=f"node {node.name or '(unnamed)'}",
-        expected=expected,
-        got=str(got),
-    )
-
-
-def windows(node: Node, shape: tuple[int, ...], kernel: list[int]) -> Windows:
-    """From the attributes of a convolution or a pooling. Missing: more than two axes of pixels."""
+def windows(node: Node, shape: Sequence[int], kernel: Sequence[int]) -> Geometry:
+    """From the attributes of a convolution or a pooling. Missing: more than two axes of pixels;
+    ValueError: attributes that make no windows."""
     axes = len(shape)
     if axes not in (1, 2):
         raise Missing(f"a kernel for {node.op} over {axes} axes")
-    _checked(node, axes, kernel)
-    size = (shape[0], shape[1]) if axes == 2 else (1, shape[0])
-    extent = _pair(kernel, axes, 1)
-    stride = _pair(node.attribute("strides"), axes, 1)
-    dilation = _pair(node.attribute("dilations"), axes, 1)
-    pads = list(node.attribute("pads") or [0] * (2 * axes))
-    low, high = _pair(pads[:axes], axes, 0), _pair(pads[axes:], axes, 0)
-    span = tuple(d * (k - 1) + 1 for d, k in zip(dilation, extent, strict=True))
+    _stated(node, kernel)
+    strides, dilations = (node.attribute(name) or 1 for name in ("strides", "dilations"))
+    pads = node.attribute("pads") or ()
     auto = node.attribute("auto_pad", "NOTSET")
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
+    if auto == "VALID":
+        pads = ()
+    elif auto != "NOTSET":
+        rows = (each_axis(v, axes, node.op)[2 - axes :] for v in (kernel, strides, dilations))
         more = [
-            max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in zip(size, stride, span, strict=True)
+            max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+            for n, k, s, d in zip(shape, *rows, strict=True)
         ]
-        less = tuple(n // 2 if auto == "SAME_UPPER" else n - n // 2 for n in more)
-        low, high = (less[0], less[1]), (more[0] - less[0], more[1] - less[1])
-    elif auto == "VALID":
-        low = high = (0, 0)
-    ceil = bool(node.attribute("ceil_mode", 0))
-    out = [
-        _count(n, a, b, k, s, ceil)
-        for n, a, b, k, s in zip(size, low, high, span, stride, strict=True)
-    ]
-    return Windows(size, extent, stride, dilation, low, high, (out[0], out[1]))
+        less = _lesser(more, auto)
+        pads = [*less, *(a - b for a, b in zip(more, less, strict=True))]
+    return geometry(shape, kernel, strides, pads, dilations, bool(node.attribute("ceil_mode", 0)))
 
 
-def _count(size: int, low: int, high: int, span: int, stride: int, ceil: bool) -> int:
-    """Windows along an axis; rounded up, one that would begin behind the image is none."""
-    room = size + low + high - span
-    if room < 0:
-        raise InvalidNode("a window larger than the padded image", expected=f"at most {size}")
-    count = (-(-room // stride) if ceil else room // stride) + 1
-    return count - 1 if ceil and (count - 1) * stride >= size + low else count
+def _lesser(total: Sequence[int], auto: str) -> list[int]:
+    """What of a padding stands before each axis."""
+    return [n // 2 if auto == "SAME_UPPER" else n - n // 2 for n in total]
 
 
 def convolved(
-    m: Machine, x: Tensor, w: Tensor, bias: Tensor | None, how: Windows, groups: int
+    m: Machine, x: Tensor, w: Tensor, bias: Tensor | None, how: Geometry, groups: int
 ) -> Tensor:
     """x, [images, channels, ...], by filters w, [filters, channels / groups, ...]."""
     filters, channels = w.shape[0], x.shape[1]
@@ -115,8 +74,8 @@ def convolved(
     y = m.empty((x.shape[0], filters, *how.out), x.dtype)
     shift = m.empty((0,), x.dtype) if bias is None else bias
     m.launch(
-        "conv2d", spec, x, w, shift, y, channels, *how.size, filters, *how.kernel, *how.out, groups,
-        *how.stride, *how.low, *how.dilation,
+        "conv2d", spec, x, w, shift, y, channels, *how.size, filters, *how.window, *how.out, groups,
+        *how.strides, *how.before, *how.dilations,
     )  # fmt: skip
     return y
 
@@ -142,7 +101,7 @@ def causal(m: Machine, node: Node) -> tuple[Tensor, Tensor]:
     before = full(m, (*x.shape[:2], reach), 0, x.dtype) if past is None else past
     whole = joined(m, [before, x], 2)
     length = whole.shape[2]
-    how = Windows((1, length), (1, w.shape[2]), (1, 1), (1, 1), (0, 0), (0, 0), (1, x.shape[2]))
+    how = geometry((length,), (w.shape[2],), 1, (), 1)
     y = _shaped(convolved(m, whole, w, node.get(2), how, x.shape[1]), 3)
     if node.attribute("activation", "none") in ("silu", "swish"):
         y = unary(m, "silu", y)
@@ -156,13 +115,13 @@ def transposed(m: Machine, node: Node) -> Tensor:
     axes = x.rank - 2
     if axes not in (1, 2):
         raise Missing(f"a kernel for {node.op} over {axes} axes")
-    _checked(node, axes, list(w.shape[2:]))
-    size = x.shape[2:] if axes == 2 else (1, *x.shape[2:])
-    kernel = _pair(list(w.shape[2:]), axes, 1)
-    stride = _pair(node.attribute("strides"), axes, 1)
-    dilation = _pair(node.attribute("dilations"), axes, 1)
+    _stated(node, w.shape[2:])
+    size = [1] * (2 - axes) + list(x.shape[2:])
+    kernel = each_axis(w.shape[2:], axes, "a window")
+    stride = each_axis(node.attribute("strides") or 1, axes, "strides")
+    dilation = each_axis(node.attribute("dilations") or 1, axes, "dilations")
     span = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
-    low, out = _transposed_sizes(node, axes, (size[0], size[1]), stride, (span[0], span[1]))
+    low, out = _transposed_sizes(node, axes, size, stride, span)
     apart = [(n - 1) * s + 1 for n, s in zip(size, stride, strict=True)]
     wide = full(m, (*x.shape[:2], *apart), 0, x.dtype)
     images = x.reshaped(*x.shape[:2], *size)
@@ -174,30 +133,26 @@ def transposed(m: Machine, node: Node) -> Tensor:
     turned = moved(
         m, permuted(m, inner, (0, 2, 1, 3, 4)), lambda v: v[:, :, :, ::-1, ::-1]
     ).reshaped(groups * w.shape[1], w.shape[0] // groups, *kernel)
-    before = (span[0] - 1 - low[0], span[1] - 1 - low[1])
-    how = Windows((apart[0], apart[1]), kernel, (1, 1), dilation, before, (0, 0), out)
+    before = [k - 1 - n for k, n in zip(span, low, strict=True)]
+    how = Geometry(apart, kernel, out, [1, 1], before, [0, 0], dilation)
     return _shaped(convolved(m, wide, turned, node.get(2), how, groups), x.rank)
 
 
 def _transposed_sizes(
-    node: Node, axes: int, size: Pair, stride: Pair, span: Pair
-) -> tuple[Pair, Pair]:
+    node: Node, axes: int, size: Sequence[int], stride: Sequence[int], span: Sequence[int]
+) -> tuple[list[int], list[int]]:
     """The padding before, and the size of the result, of a transposed convolution."""
-    extra = _pair(node.attribute("output_padding"), axes, 0)
-    pads = list(node.attribute("pads") or [0] * (2 * axes))
-    low, high = _pair(pads[:axes], axes, 0), _pair(pads[axes:], axes, 0)
+    flat = 2 - axes
+    extra = [0] * flat + list(node.attribute("output_padding") or [0] * axes)
+    low, high = around(node.attribute("pads") or (), axes)
     whole = [s * (n - 1) + e + k for s, n, e, k in zip(stride, size, extra, span, strict=True)]
     auto, wanted = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape")
     if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):
-        goal = (
-            _pair(list(wanted)[-axes:], axes, 1)
-            if wanted
-            else tuple(n * s for n, s in zip(size, stride, strict=True))
-        )
-        total = [max(a - b, 0) for a, b in zip(whole, goal, strict=True)]
-        less = [n // 2 if auto == "SAME_UPPER" else n - n // 2 for n in total]
-        return (less[0], less[1]), (goal[0], goal[1])
-    return low, (whole[0] - low[0] - high[0], whole[1] - low[1] - high[1])
+        goal = [n * s for n, s in zip(size, stride, strict=True)]
+        if wanted:
+            goal = [1] * flat + list(wanted)[-axes:]
+        return _lesser([max(a - b, 0) for a, b in zip(whole, goal, strict=True)], auto), goal
+    return low, [n - a - b for n, a, b in zip(whole, low, high, strict=True)]
 
 
 def _integers(m: Machine, node: Node, x: Tensor, w: Tensor, zeros: list[Tensor | None]) -> Tensor:
@@ -236,14 +191,14 @@ def quantized_convolution(m: Machine, node: Node) -> Tensor:
     return rounded(m, binary(m, "mul", total, factor), zero.reshaped(), zero.dtype)
 
 
-def pooled(m: Machine, x: Tensor, name: str, how: Windows, count_pads: int) -> Tensor:
+def pooled(m: Machine, x: Tensor, name: str, how: Geometry, count_pads: int) -> Tensor:
     """max or mean of every window of every plane."""
     if x.dtype not in ("f32", "f16"):
         raise Missing(f"kernel pool2d {name}_{x.dtype}")
     y = m.empty((*x.shape[:2], *how.out), x.dtype)
     m.launch(
-        "pool2d", f"{name}_{x.dtype}", x, y, *how.size, *how.kernel, *how.out, *how.stride,
-        *how.low, *how.high, *how.dilation, count_pads,
+        "pool2d", f"{name}_{x.dtype}", x, y, *how.size, *how.window, *how.out, *how.strides,
+        *how.before, *how.after, *how.dilations, count_pads,
     )  # fmt: skip
     return _shaped(y, x.rank)
 
@@ -274,13 +229,20 @@ def lp_pool(m: Machine, node: Node) -> Tensor:
     x, p = node[0], node.attribute("p")
     how = windows(node, x.shape[2:], node.attribute("kernel_shape"))
     for n, a, b, k, s, d, o in zip(
-        how.size, how.low, how.high, how.kernel, how.stride, how.dilation, how.out, strict=True
+        how.size,
+        how.before,
+        how.after,
+        how.window,
+        how.strides,
+        how.dilations,
+        how.out,
+        strict=True,
     ):
         if (o - 1) * s + d * (k - 1) + 1 > n + a + b:
             raise Missing("kernel for an LpPool whose last window is cut off")
     exponent = m.constant(p, x.dtype)
     powers = binary(m, "pow", unary(m, "abs", x), exponent)
-    total = scaled(m, pooled(m, powers, "mean", how, 1), math.prod(how.kernel))
+    total = scaled(m, pooled(m, powers, "mean", how, 1), math.prod(how.window))
     return binary(m, "pow", total, m.constant(1 / p, x.dtype))
 
 
