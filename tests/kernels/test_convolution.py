@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gristmill.ir.abi import evaluate
-from gristmill.ir.interp import run
 from gristmill.kernels.convolution import arguments, conv2d
+from kernel_launch import launch
 
 FORMS: dict[str, dict[str, Any]] = {
     "tiles": {"TX": 4, "TY": 4, "TM": 2, "TN": 2, "TK": 4, "DEEP": 2},
@@ -27,15 +26,8 @@ def convolve(
     sizes: dict[str, int],
     **form: Any,
 ) -> list[str]:
-    """Run on the oracle; the messages of the asserts that failed."""
-    kernel = conv2d.trace("test", **form)
-    args = [x, w, bias, y, *sizes.values()]
-    counts = {p.name: np.size(a) for p, a in zip(kernel.params, args, strict=True) if p.is_memory}
-    assert kernel.grid is not None
-    grid = [evaluate(e, counts, sizes) for e in kernel.grid]
-    report = run(kernel, args, (grid[0], grid[1], grid[2]))
-    assert not report.problems
-    return [kernel.sites[n] for n in sorted(report.faults)]
+    """The messages of the asserts that failed."""
+    return launch(conv2d, x, w, bias, y, *sizes.values(), **form)
 
 
 def looped(x: np.ndarray, w: np.ndarray, bias: np.ndarray, out: tuple[int, ...], how: Any) -> Any:

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from gristmill.ir.abi import evaluate
-from gristmill.ir.interp import run
-from gristmill.ir.lang import KernelFunction
 from gristmill.kernels.indexing import take
 from gristmill.kernels.scatter import OUTSIDE, flatten_nd, scatter_reduce
-
-
-def launch(kernel: KernelFunction, *args: Any, **constexprs: Any) -> list[str]:
-    """Run on the oracle; the messages of the asserts that failed."""
-    traced = kernel.trace("test", **constexprs)
-    counts = {p.name: np.size(a) for p, a in zip(traced.params, args, strict=True) if p.is_memory}
-    scalars = {p.name: a for p, a in zip(traced.params, args, strict=True) if not p.is_memory}
-    assert traced.grid is not None
-    x, y, z = (evaluate(e, counts, scalars) for e in traced.grid)
-    report = run(traced, list(args), (x, y, z))
-    assert not report.problems
-    return [traced.sites[n] for n in sorted(report.faults)]
-
+from kernel_launch import launch
 
 UPDATES = np.array([5, -3, 0.5, 2, -7], np.float32)  # to 1, 3, 1, 1, -1
 ANSWERS = {
