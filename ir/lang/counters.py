@@ -36,20 +36,24 @@ class Iteration:
 
 def combine(t: Tracer, node: ast.AST, name: str, a: Entry, b: Entry) -> Entry:
     """`a op b` where one of them is a Counter and none a run-time value."""
-    if name in ("add", "sub") and type(a) is Counter and type(b) is Counter and a.owner is b.owner:
-        sign = 1 if name == "add" else -1
-        return _counter(a.owner, a.scale + sign * b.scale, a.offset + sign * b.offset)
-    if name == "mul" and type(b) is Counter:
-        a, b = b, a
-    if type(a) is Counter and type(b) is int:
-        if name == "mul":
-            return _counter(a.owner, a.scale * b, a.offset * b)
-        if name in ("add", "sub"):
-            return _counter(a.owner, a.scale, a.offset + (b if name == "add" else -b))
-    elif type(a) is int and type(b) is Counter and name in ("add", "sub"):
-        sign = 1 if name == "add" else -1
-        return _counter(b.owner, sign * b.scale, a + sign * b.offset)
+    owner = (a if type(a) is Counter else b).owner
+    left, right = _parts(a, owner), _parts(b, owner)
+    if left is not None and right is not None:
+        (s, m), (u, n) = left, right
+        if name == "add":
+            return _counter(owner, s + u, m + n)
+        if name == "sub":
+            return _counter(owner, s - u, m - n)
+        if name == "mul" and not (s and u):
+            return _counter(owner, s * n + u * m, m * n)
     t.fail(node, f"{name} of {describe(a)} and {describe(b)}")
+
+
+def _parts(entry: Entry, owner: Iteration) -> tuple[int, int] | None:
+    """Scale and offset of an int or of a number of this iteration."""
+    if type(entry) is Counter and entry.owner is owner:
+        return entry.scale, entry.offset
+    return (0, entry) if type(entry) is int else None
 
 
 def _counter(owner: Iteration, scale: int, offset: int) -> Entry:
