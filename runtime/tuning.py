@@ -110,8 +110,6 @@ class Choice:
 
     def _chosen(self, key: tuple[int | None, ...]) -> LoadedKernel:
         sizes = {name: s for (_, name), s in zip(self._sized, key, strict=True) if s is not None}
-        if len(sizes) < len(key):
-            return self.first  # whose checks say what is wrong with the arguments
         if len(self._known) >= _KEPT:
             self._known.clear()
         self._known[key] = self._device._loaded(self.found.best(sizes))
