@@ -78,6 +78,8 @@ TRACED = {
     "the size of an array": "q = registers(i32, j + 1, 1)\ntotal += q[0]",
     "an array of its own": "q = private_array(i32, 4)\nq[lid % 4] = j + total\ntotal += q[j % 4]",
     "a sum of no type yet": "u = 0\nfor m in range(n):\n    u = u + j\ntotal += u",
+    "a square": "total += j * j",
+    "identity": "total += 5 if j is known else 7",
     "a shift": "total += 1 << j",
     "a switch": "match j:\n    case 2:\n        total += 4\n    case _:\n        total -= 1",
     "truth": "total += lid if j else 9",
@@ -164,6 +166,24 @@ def test_what_differs_in_its_number_alone_is_copied(
     assert first
     assert last
     assert loop is (name in COPIED)
+
+
+def test_a_loop_inside_that_is_undone_leaves_nothing_open(load: Any, copied: list[bool]) -> None:
+    """Without register arrays a loop is traced at once, and nothing else undoes it."""
+    kernel = load(
+        """
+@kernel(workgroup=lambda: 4)
+def k(y: Write[i32], n: i32):
+    total = 0
+    for j in static_range(6):
+        for m in range(n):
+            if j < 3:
+                total += m
+    y[local_id(0)] = total
+"""
+    ).k
+    kernel.trace("s")
+    assert copied == [False]
 
 
 @pytest.mark.parametrize("name", REFUSED)
