@@ -23,7 +23,7 @@ from ..ir.lang import (
     num_groups,
 )
 from .common import better, block_argmax
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, normal
+from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, normal, special_rows
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y), 1, 1))
@@ -150,6 +150,9 @@ def _partials_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterat
     for n, groups, ties in ((1, 1, True), (10_000, 7, True), (10_000, 40, False)):
         x = _sample(rng, (n,), constexprs, ties)
         yield {"x": x, "values": empty(groups, t), "indices": empty(groups, i32)}
+    if t.is_float:
+        x = special_rows(rng, 1000, t)
+        yield {"x": x.reshape(-1), "values": empty(len(x), t), "indices": empty(len(x), i32)}
 
 
 def _partials_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:

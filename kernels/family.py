@@ -140,6 +140,17 @@ def normal(rng: np.random.Generator, shape: Any, t: DType, scale: float = 1.0) -
     return rng.integers(t.min, t.max, shape, dtype=t.storage, endpoint=True)
 
 
+def special_rows(rng: np.random.Generator, cols: int, t: DType) -> np.ndarray:
+    """Seven rows: a NaN last, in the middle, first; +inf; -inf; both of them; nothing but -inf."""
+    x = rng.standard_normal((7, cols))
+    x[0, -1] = x[1, cols // 2] = x[2, 0] = np.nan
+    x[3, cols // 3] = np.inf
+    x[4, cols // 2] = -np.inf
+    x[5, [0, -1]] = np.inf, -np.inf
+    x[6] = -np.inf
+    return encode(x, t)
+
+
 def empty(shape: Any, t: DType) -> np.ndarray:
     """An output filled with a pattern that no right result leaves behind by chance."""
     array = np.zeros(shape, t.storage)

@@ -30,6 +30,7 @@ from .family import (
     dtype,
     empty,
     normal,
+    special_rows,
 )
 from .movement import divided
 from .normalization import LAYER_BOUND, SPECIAL, WORDS, normal_error, row_spread, row_sum
@@ -103,6 +104,9 @@ def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
             "pixels": pixels,
             "eps": 1e-5,
         }
+    x = special_rows(rng, 3 * 20, t).reshape(1, 7 * 3, 20)
+    of_channels = {name: normal(rng, 7 * 3, t) for name in ("weight", "bias")}
+    yield {"x": x, **of_channels, "y": empty(x.shape, t), "channels": 3, "pixels": 20, "eps": 1e-5}
 
 
 def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
@@ -114,9 +118,11 @@ def _reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
         np.broadcast_to(decode(args[name], t)[:, None], shape).reshape(-1, run)
         for name in ("weight", "bias")
     )
-    mean = x.mean(-1, keepdims=True)
-    scale = 1 / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + float(np.float32(args["eps"])))
-    value = (x - mean) * scale * weight + bias
+    eps = float(np.float32(args["eps"]))
+    with np.errstate(invalid="ignore"):
+        mean = x.mean(-1, keepdims=True)
+        scale = 1 / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + eps)
+        value = (x - mean) * scale * weight + bias
     path = terms(run, constexprs["BLOCK"])
     return {"y": Expected(value, normal_error(x, mean, scale, weight, bias, value, path, t))}
 

@@ -33,6 +33,7 @@ from .family import (
     dtype,
     empty,
     normal,
+    special_rows,
 )
 from .reduction import PATH, terms
 
@@ -265,18 +266,21 @@ def layernorm(
         layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC)
 
 
-def _shapes() -> tuple[tuple[int, int], ...]:
-    return ((1, 1), (3, 1000), (7, 257), (1, 8192), (2, 9000))
+def _matrices(rng: np.random.Generator, t: DType) -> Iterator[np.ndarray]:
+    for shape in ((1, 1), (3, 1000), (7, 257), (1, 8192), (2, 9000)):
+        yield normal(rng, shape, t)
+    yield special_rows(rng, 257, t)
+    yield special_rows(rng, 1000, t)
 
 
 def _rms_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     t = dtype(constexprs)
-    for rows, cols in _shapes():
+    for x in _matrices(rng, t):
         yield {
-            "x": normal(rng, (rows, cols), t),
-            "weight": normal(rng, cols, t),
-            "y": empty((rows, cols), t),
-            "cols": cols,
+            "x": x,
+            "weight": normal(rng, x.shape[1], t),
+            "y": empty(x.shape, t),
+            "cols": x.shape[1],
             "eps": 1e-5,
         }
 
@@ -285,20 +289,21 @@ def _rms_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     t = dtype(constexprs)
     x, weight = decode(args["x"], t), decode(args["weight"], t)
     eps = float(np.float32(args["eps"]))
-    value = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight
+    with np.errstate(invalid="ignore"):
+        value = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight
     path = terms(x.shape[-1], constexprs["BLOCK"])
     return {"y": Expected(value, _RMS_BOUND(value=value, path=path, T=t))}
 
 
 def _layer_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     t = dtype(constexprs)
-    for rows, cols in _shapes():
+    for x in _matrices(rng, t):
         yield {
-            "x": normal(rng, (rows, cols), t),
-            "weight": normal(rng, cols, t),
-            "bias": normal(rng, cols, t),
-            "y": empty((rows, cols), t),
-            "cols": cols,
+            "x": x,
+            "weight": normal(rng, x.shape[1], t),
+            "bias": normal(rng, x.shape[1], t),
+            "y": empty(x.shape, t),
+            "cols": x.shape[1],
             "eps": 1e-5,
         }
 
@@ -307,10 +312,11 @@ def _layer_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     t = dtype(constexprs)
     x, weight, bias = (decode(args[n], t) for n in ("x", "weight", "bias"))
     eps = float(np.float32(args["eps"]))
-    mean = x.mean(-1, keepdims=True)
-    var = ((x - mean) ** 2).mean(-1, keepdims=True)
-    scale = 1 / np.sqrt(var + eps)
-    value = (x - mean) * scale * weight + bias
+    with np.errstate(invalid="ignore"):
+        mean = x.mean(-1, keepdims=True)
+        var = ((x - mean) ** 2).mean(-1, keepdims=True)
+        scale = 1 / np.sqrt(var + eps)
+        value = (x - mean) * scale * weight + bias
     path = terms(x.shape[-1], constexprs["BLOCK"])
     return {"y": Expected(value, normal_error(x, mean, scale, weight, bias, value, path, t))}
 
@@ -330,7 +336,8 @@ def normal_error(
     off = _OFF(size=np.abs(x).mean(-1, keepdims=True), path=path, x=x)
     worst = off.max(-1, initial=0, keepdims=True)
     told = {"x": x, "mean": mean, "scale": scale, "weight": weight, "bias": bias}
-    return LAYER_BOUND(off=off, worst=worst, path=path, value=value, T=t, **told)
+    with np.errstate(invalid="ignore"):
+        return LAYER_BOUND(off=off, worst=worst, path=path, value=value, T=t, **told)
 
 
 _RMS_BOUND = bound(

@@ -42,6 +42,7 @@ from .family import (
     empty,
     encode,
     normal,
+    special_rows,
 )
 
 ROW_OPS = ("sum", "mean", "prod", "l2", "max", "min")
@@ -244,6 +245,9 @@ def _partials_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterat
     t, acc = dtype(constexprs), dtype(constexprs, "ACC")
     for n, groups in ((1, 1), (10_000, 7), (4096, 16)):
         yield {"x": normal(rng, n, t), "partials": empty(groups, acc)}
+    if t.is_float:
+        x = special_rows(rng, 1000, t)
+        yield {"x": x.reshape(-1), "partials": empty(len(x), acc)}
 
 
 def _partials_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:

@@ -27,7 +27,18 @@ from ..ir.lang import (
     static_range,
 )
 from .common import across, add, block_reduce, load, load_row, store, zeros
-from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, encode, normal
+from .family import (
+    Args,
+    Constexprs,
+    Expected,
+    Family,
+    decode,
+    dtype,
+    empty,
+    encode,
+    normal,
+    special_rows,
+)
 from .normalization import FAMILIES as NORMS
 from .normalization import normal_row, rms_scale, row_spread, scale_kept, scaled_row
 
@@ -150,13 +161,15 @@ def layernorm_residual(
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs, bias: bool) -> Iterator[Args]:
     t = dtype(constexprs)
-    for rows, cols in ((1, 1), (3, 1000), (5, 257), (2, 9000)):
+    shapes = ((1, 1), (3, 1000), (5, 257), (2, 9000))
+    for x in (*(normal(rng, shape, t) for shape in shapes), special_rows(rng, 260, t)):
+        cols = x.shape[1]
         yield {
-            "x": normal(rng, (rows, cols), t),
-            "residual": normal(rng, (rows, cols), t),
+            "x": x,
+            "residual": normal(rng, x.shape, t),
             "weight": normal(rng, cols, t),
             **({"bias": normal(rng, cols, t)} if bias else {}),
-            "y": empty((rows, cols), t),
+            "y": empty(x.shape, t),
             "cols": cols,
             "eps": 1e-5,
         }

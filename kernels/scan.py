@@ -39,6 +39,7 @@ from .family import (
     dtype,
     empty,
     normal,
+    special_rows,
 )
 
 
@@ -101,6 +102,9 @@ def _blocks_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator
     t, run = dtype(constexprs), constexprs["BLOCK"] * constexprs["ITEMS"]
     for n in (1, run, 3 * run + 17):
         yield {"x": normal(rng, n, t), "y": empty(n, t), "totals": empty(-(-n // run), t)}
+    if t.is_float:
+        x = special_rows(rng, run, t)
+        yield {"x": x.reshape(-1), "y": empty(x.size, t), "totals": empty(len(x), t)}
 
 
 def _blocks_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
@@ -110,7 +114,8 @@ def _blocks_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]
     padded = np.zeros(groups * run, x.dtype if t.is_float else np.int64)
     padded[: len(x)] = x
     rows = padded.reshape(groups, run)
-    value = rows.cumsum(-1)
+    with np.errstate(invalid="ignore"):
+        value = rows.cumsum(-1)
     if not t.is_float:
         value = value.astype(t.storage)
         return {"y": Expected(value.reshape(-1)[: len(x)]), "totals": Expected(value[:, -1])}
