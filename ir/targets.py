@@ -68,6 +68,7 @@ FEATURES: dict[str, str] = {
     "grid_barrier": "a barrier of all workgroups of a launch",
     "nv_async": "mbarriers, and copies by the bulk copy engine (compute capability 9.0)",
     "nv_warpgroup": "matrix products by groups of four subgroups (compute capability 9.0 exactly)",
+    "nv_subgroup_mma": "matrix products of registers by a subgroup (compute capability 8.0)",
     "nv_roles": "subgroups with roles of their own, and barriers of some of them",
     "nv_cluster": "clusters of workgroups (compute capability 9.0)",
     "nv_dependent_launch": "launches that begin before the one they depend on ends",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .core import Attr, Kernel, Op
-from .ops.nv import SUMS
+from .ops.nv import SUMS, WARP_SUMS
 
 Check = Callable[[Attr, Op, Kernel], bool]
 SWIZZLES = (0, 32, 64, 128)
@@ -58,6 +58,11 @@ REQUIRED: dict[str, dict[str, Check]] = {
         "element": lambda v, op, kernel: v in SUMS,
         "registers": _bool,
         "transposed": _bool,
+    },
+    "nv_warp_mma": {
+        "shape": lambda v, op, kernel: v in ("m16n8k16", "m16n8k32"),
+        "a": lambda v, op, kernel: v in WARP_SUMS,
+        "b": lambda v, op, kernel: v in WARP_SUMS,
     },
     "nv_wgmma_wait": {"pending": _number(0, 7)},
     "nv_set_max_registers": {"count": _number(24, 256, 8)},

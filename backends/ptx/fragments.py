@@ -82,5 +82,6 @@ def emit_ldmatrix(x: Lowering, op: Op) -> None:
 
 EMIT: dict[str, Callable[[Lowering, Op], None]] = {
     "nv_mma": emit_mma,
+    "nv_warp_mma": emit_mma,
     "nv_ldmatrix": emit_ldmatrix,
 }

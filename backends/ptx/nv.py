@@ -17,6 +17,7 @@ _WHERE = {
     "nv_async": "sm_90 and later have it",
     "nv_cluster": "sm_90 and later have it",
     "nv_dependent_launch": "sm_90 and later have it",
+    "nv_subgroup_mma": "sm_80 and later have it",
     "nv_warpgroup": "sm_90a alone has it",
 }
 _LATER = ("sm_90", "sm_90a", "sm_100", "sm_120")
@@ -29,6 +30,8 @@ def has(arch: str, feature: str) -> bool:
     """Whether an architecture has an extension."""
     if feature not in _WHERE:
         return True
+    if feature == "nv_subgroup_mma":
+        return arch != "sm_75"
     return arch == "sm_90a" if feature == "nv_warpgroup" else arch in _LATER
 
 

@@ -148,4 +148,10 @@ def pack(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.result.id] = np.ascontiguousarray(pairs).view(np.uint16)[:, 0]
 
 
-HANDLERS = {"nv_mma": mma, "nv_ldmatrix": ldmatrix, "nv_unpack_f8": unpack, "nv_pack_f8": pack}
+HANDLERS = {
+    "nv_mma": mma,
+    "nv_warp_mma": mma,
+    "nv_ldmatrix": ldmatrix,
+    "nv_unpack_f8": unpack,
+    "nv_pack_f8": pack,
+}

@@ -116,6 +116,19 @@ def fence_async() -> Any:
     """Let copies and products that follow see what this invocation has written to arrays."""
 
 
+# products by a subgroup
+
+
+@_function
+def mma(total: Any, a: Any, b: Any, element: Any) -> Any:
+    """total += a @ b of 16 rows, 8 columns and 32 bytes of depth by the 32 invocations of a
+    subgroup (compute capability 8.0). element: f16 or bf16, summed in f32; i8 or u8, summed in i32;
+    for a and b apart, (u8, i8). Arrays of registers, with g, t = divmod(lane, 4): total, 4 sums, at
+    rows g, g, g + 8, g + 8 and columns 2t, 2t + 1, 2t, 2t + 1; a, 4 words of u32, at rows g, g + 8,
+    g, g + 8, bytes 4t of the depth's first half, then of its second; b, 2 words, at column g, bytes
+    4t of either half. Errors are those of mma."""
+
+
 # products by a warpgroup
 
 

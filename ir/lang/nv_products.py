@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..core import Attr, Value
-from ..dtypes import DType, u32
-from ..ops.nv import ATOM_BYTES, STEP_BYTES, SUMS, sums_of
+from ..dtypes import DTYPES, DType, u32
+from ..ops.nv import ATOM_BYTES, STEP_BYTES, SUMS, WARP_SUMS, sums_of
 from .memory import cells
 from .nv_copies import Handler, array_of, place_of
 from .values import Entry, Registers, describe
@@ -16,7 +16,7 @@ from .values import Entry, Registers, describe
 if TYPE_CHECKING:
     from .tracer import Tracer
 
-WARPGROUP = 128  # invocations
+WARPGROUP, WARP = 128, 32  # invocations
 
 
 def whole_warpgroups(t: Tracer, node: ast.AST) -> None:
@@ -93,6 +93,35 @@ def _left(
     return [tile.value, place_of(t, node, tile, index, ATOM_BYTES)]
 
 
+def _mma(t: Tracer, node: ast.AST, total: Entry, a: Entry, b: Entry, element: Entry) -> Entry:
+    from .intrinsics import subgroup
+
+    if (size := subgroup(t, node)) != WARP:
+        t.fail(node, f"nv.mma is of subgroups of {WARP}, found SUBGROUP = {size}")
+    kinds = element if isinstance(element, tuple) else (element, element)
+    names = [k.name if isinstance(k, DType) else describe(k) for k in kinds]
+    mixed = len(names) == 2 and (names[0] == names[1] or {*names} <= {"i8", "u8"})
+    if not mixed or not {*names} <= WARP_SUMS.keys():
+        known = ", ".join(WARP_SUMS)
+        t.fail(node, f"nv.mma multiplies {known}, or i8 with u8; found {', '.join(names)}")
+    sums = _total(t, node, total)
+    wanted = WARP_SUMS[names[0]]
+    if (sums.type, sums.count) != (wanted, 4):
+        t.fail(node, f"a sum is 4 registers of {wanted}, found {sums.count} of {sums.type}")
+    packed = []
+    for what, entry, count in (("a", a, 4), ("b", b, 2)):
+        if not isinstance(entry, Registers) or (entry.type, entry.count) != (u32, count):
+            t.fail(node, f"{what} is {count} registers of u32, found {describe(entry)}")
+        packed.append(t.emit(node, "vector", *cells(t, node, entry)))
+    packed.append(t.emit(node, "vector", *cells(t, node, sums)))
+    deep = STEP_BYTES // DTYPES[names[0]].bytes
+    attrs: dict[str, Attr] = {"a": names[0], "b": names[1], "shape": f"m16n8k{deep}"}
+    result = t.op(node, "nv_warp_mma", tuple(packed), attrs).result
+    for n in range(4):
+        t.state[(sums.number, n)] = t.emit(node, "extract", result, lane=n)
+    return None
+
+
 def _wgmma_wait(t: Tracer, node: ast.AST, total: Entry, pending: Entry) -> Entry:
     left = t.static_int(node, pending, "the number of pending groups")
     if not 0 <= left < 8:
@@ -144,6 +173,7 @@ def _set_max_registers(t: Tracer, node: ast.AST, count: Entry) -> Entry:
 
 
 HANDLERS: dict[str, Handler] = {
+    "nv.mma": _mma,
     "nv.wgmma": _wgmma,
     "nv.wgmma_wait": _wgmma_wait,
     "nv.wgmma_row": _row,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..dtypes import DTYPES, DType, MemType, Space, Type, bool_, f16, f32, i32, u32, u64
+from ..dtypes import DTYPES, DType, MemType, Space, Type, VectorType, bool_, f16, f32, i32, u32, u64
 from . import rules as r
 from .rules import int_scalar, memory_type, require
 from .table import Effect, OpRow, define
@@ -22,6 +22,8 @@ SUMS: dict[str, tuple[DType, ...]] = {
     **{"f16": (f32, f16), "bf16": (f32,), "f32": (f32,), "i8": (i32,), "u8": (i32,)},
     **{"f8e4m3": (f32, f16), "f8e5m2": (f32, f16)},
 }
+# The same of a product by a subgroup.
+WARP_SUMS: dict[str, DType] = {"f16": f32, "bf16": f32, "i8": i32, "u8": i32}
 ROWS = 64  # of a product by a warpgroup
 STEP_BYTES = 32  # of a row that one instruction takes
 ATOM_BYTES = 1024  # of a tile's alignment: eight rows of 128 bytes
@@ -151,6 +153,15 @@ def named_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     return ()
 
 
+def warp_mma_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
+    a, b, c = operands
+    require(a == VectorType(u32, 4), f"operand 1 must be u32x4, not {a}")
+    require(b == VectorType(u32, 2), f"operand 2 must be u32x2, not {b}")
+    total = WARP_SUMS[attrs["a"]]
+    require(c == VectorType(total, 4), f"operand 3 must be {total}x4, not {c}")
+    return (c,)
+
+
 def same_values(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     """The operands, as they are."""
     return operands
@@ -204,6 +215,9 @@ def _rows() -> None:
     _op(w, "nv_wgmma_wait", -1, same_values,
         "all groups but the last attr pending are done; gives its operands, complete")  # fmt: skip
     _op(w, "nv_set_max_registers", 0, r.nothing, "attr count registers per invocation from here on")
+    _op("nv_subgroup_mma", "nv_warp_mma", 3, warp_mma_rule,
+        "as nv_mma, which passes make: attr shape, attrs a and b; 32 bytes deep, 16 x 8",
+        Effect.CONVERGENT)  # fmt: skip
     o = "nv_roles"
     _op(o, "nv_role", 0, truth, "whether the subgroup is one of attr count from attr first on",
         Effect.ID)  # fmt: skip

@@ -25,6 +25,7 @@ from nv_kernels import (
     shared_case,
     shared_out,
 )
+from warp_products import WARP_PRODUCTS, warp_case, warp_product
 
 ONE = (1, 1, 1)
 
@@ -65,6 +66,11 @@ def test_boxes_move_and_what_lies_outside_is_zero(
 def test_products_of_warpgroups(constexprs: dict[str, Any], rng: np.random.Generator) -> None:
     case, _ = product_case(rng, constexprs)
     check(product.trace("s", **constexprs), case)
+
+
+@pytest.mark.parametrize("constexprs", WARP_PRODUCTS, ids=str)
+def test_products_of_subgroups(constexprs: dict[str, Any], rng: np.random.Generator) -> None:
+    check(warp_product.trace("s", **constexprs), warp_case(rng, constexprs), (3, 1, 1))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_the_text_of_extensions_reads_back() -> None:
 
 @kernel(workgroup=lambda: SIZE, grid=lambda: 1)
 def wrong(x: Read[f16], y: ReadWrite[f16], w: Write[f32], n: i32, f: f32, *, SIZE: int = 128,
-          WHAT: str = ""):  # fmt: skip
+          WHAT: str = "", SUBGROUP: int = 32):  # fmt: skip
     tile = workgroup_array(f16, (64, 64))
     other = workgroup_array(f32, (64, 32))
     words = workgroup_array(u32, 8)
@@ -66,6 +66,16 @@ def wrong(x: Read[f16], y: ReadWrite[f16], w: Write[f32], n: i32, f: f32, *, SIZ
         nv.wgmma(total, registers(u32, 8), None, tile, 0)
     if WHAT == "half a warpgroup":
         nv.wgmma(total, tile, 0, tile, 0)
+    if WHAT == "element":
+        nv.mma(registers(f32, 4), registers(u32, 4), registers(u32, 2), f32)
+    if WHAT == "mixed":
+        nv.mma(registers(f32, 4), registers(u32, 4), registers(u32, 2), (f16, bf16))
+    if WHAT == "warp sum":
+        nv.mma(registers(f32, 4), registers(u32, 4), registers(u32, 2), i8)
+    if WHAT == "warp words":
+        nv.mma(registers(f32, 4), registers(u32, 4), registers(u32, 4), f16)
+    if WHAT == "half a warp" and local_id(0) < 16:
+        nv.mma(registers(f32, 4), registers(u32, 4), registers(u32, 2), f16)
     if WHAT == "role" and nv.role(4, 1):
         nv.arrive(ready, 0)
     if WHAT == "register count":
@@ -108,6 +118,11 @@ def wrong(x: Read[f16], y: ReadWrite[f16], w: Write[f32], n: i32, f: f32, *, SIZ
         ("operands", "a product of f32 and f16"),
         ("transposed", "a transposed tile holds 16-bit elements"),
         ("words", "a in registers is 16 words of u32, found 8 of u32"),
+        ("element", "nv.mma multiplies f16, bf16, i8, u8, or i8 with u8; found f32, f32"),
+        ("mixed", "nv.mma multiplies .*; found f16, bf16"),
+        ("warp sum", "a sum is 4 registers of i32, found 4 of f32"),
+        ("warp words", "b is 2 registers of u32, found"),
+        ("half a warp", "nv_warp_mma under a condition that differs between invocations of a s"),
         ("role", "a workgroup has subgroups 0 to 3, found 1 from 4 on"),
         ("register count", "a multiple of 8 from 24 to 240, found 100"),
         ("barrier number", "named barriers are 1 to 15, found 16"),

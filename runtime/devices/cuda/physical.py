@@ -18,7 +18,7 @@ OLDEST = (7, 5)
 _OF_ALL = (*OF_ALL, "dot4", "nv_roles")
 _SINCE: dict[tuple[int, int], tuple[str, ...]] = {
     OLDEST: _OF_ALL,
-    (8, 0): ("bf16",),
+    (8, 0): ("bf16", "nv_subgroup_mma"),
     (9, 0): ("nv_async", "nv_cluster", "nv_dependent_launch"),
 }
 # What exactly this one has.
