@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
@@ -10,6 +11,7 @@ from typing import Any, NoReturn
 from ..core import Kernel
 from ..dtypes import DType, FragmentType, Type, VectorType
 from .diagnostics import Diagnostic
+from .liveness import NONE, Names, calls, indexed
 from .parameters import Parameters
 from .scope import Scope
 from .source import Source, read_source
@@ -46,6 +48,24 @@ class DeviceFunction:
         )
         self.parameters = Parameters(self.signature)
 
+    @functools.cached_property
+    def written(self) -> Names:
+        """Parameters of which the function assigns an element, or has another one assign it."""
+        self.__dict__["written"] = NONE  # for one that calls itself, which tracing refuses
+        body = self.source.node.body
+        found = set(indexed(*body))
+        for name, call in calls(*body):
+            if function := device_function(self.scope.lookup, name):
+                found |= function.writes(call)
+        return frozenset(found.intersection(self.signature.parameters))
+
+    def writes(self, call: ast.Call) -> Names:
+        """Names among the arguments of a call of which this function assigns an element."""
+        given = dict(zip(self.signature.parameters, call.args, strict=False))
+        given |= {k.arg: k.value for k in call.keywords if k.arg is not None}
+        names = (given[name] for name in self.written if name in given)
+        return frozenset(name.id for name in names if isinstance(name, ast.Name))
+
     def _type(self, annotation: Any) -> Any:
         """The type that a parameter is annotated with; anything else is documentation."""
         if isinstance(annotation, str):
@@ -60,6 +80,15 @@ class DeviceFunction:
 
     def __repr__(self) -> str:
         return f"<device function {self.name}>"
+
+
+def device_function(lookup: Callable[[str], Any], name: str) -> DeviceFunction | None:
+    """The device function of that name, if it is one."""
+    try:
+        found = lookup(name)
+    except KeyError:
+        return None
+    return found if isinstance(found, DeviceFunction) else None
 
 
 class KernelFunction:

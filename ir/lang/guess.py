@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .decorator import device_function
 from .values import MISSING, Entry, Registers, Slot, same
 
 if TYPE_CHECKING:
+    from .frames import Frame
     from .loops import Carried, Plan
     from .tracer import Tracer
 
@@ -39,6 +41,17 @@ class Guess:
         self.changing.difference_update(changed)
 
 
+def _written(t: Tracer, frame: Frame, node: int) -> set[str]:
+    """Names of which a loop assigns an element, itself or by what it calls."""
+    found = set(frame.live.indexed[node])
+    for name, call in frame.live.calls[node]:
+        own = (frame.number, name)
+        lookup = frame.lookup if name not in frame.locals else lambda _, own=own: t.state[own]
+        if function := device_function(lookup, name):
+            found |= function.writes(call)
+    return found
+
+
 def guess(
     t: Tracer,
     plan: Plan,
@@ -55,7 +68,7 @@ def guess(
     node, frame = id(plan.node), t.frame
     if node in t.misguessed:
         return None
-    entries = [t.state.get((frame.number, n)) for n in frame.live.indexed[node]]
+    entries = [t.state.get((frame.number, n)) for n in _written(t, frame, node)]
     arrays = {e.number for e in entries if isinstance(e, Registers)}
     written = [slot for slot in cells if slot[0] in arrays]
     others = [slot for slot in cells if slot[0] not in arrays]

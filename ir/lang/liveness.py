@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 Names = frozenset[str]
 NONE: Names = frozenset()
+Calls = tuple[tuple[str, ast.Call], ...]  # what is called, by name, and the call
 
 
 def stored(*nodes: ast.AST) -> Names:
@@ -46,6 +47,18 @@ def indexed(*nodes: ast.AST) -> Names:
         if isinstance(node, ast.Subscript)
         and isinstance(node.ctx, ast.Store)
         and isinstance(node.value, ast.Name)
+    )
+
+
+def calls(*nodes: ast.AST) -> Calls:
+    """Calls of what has a plain name, with names among the arguments."""
+    return tuple(
+        (node.func.id, node)
+        for root in nodes
+        for node in ast.walk(root)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and any(isinstance(a, ast.Name) for a in (*node.args, *(k.value for k in node.keywords)))
     )
 
 
@@ -87,7 +100,7 @@ class Liveness:
 
     after[id(stmt)]: names live behind a statement. Of loops, by id: head, the names live at the
     head; assigned, those that the loop assigns; indexed, those of which it assigns an element;
-    returning, the loops that hold a return.
+    calls, what it calls with names; returning, the loops that hold a return.
     """
 
     def __init__(self, function: ast.FunctionDef) -> None:
@@ -95,6 +108,7 @@ class Liveness:
         self.head: dict[int, Names] = {}
         self.assigned: dict[int, Names] = {}
         self.indexed: dict[int, Names] = {}
+        self.calls: dict[int, Calls] = {}
         self.returning: set[int] = set()
         self._behind: dict[int, Names] = {}  # names live behind a loop, when it was looked at
         self._block(function.body, NONE, NONE, NONE)
@@ -149,6 +163,7 @@ class Liveness:
         self.head[id(node)] = head
         self.assigned[id(node)] = stored(node)
         self.indexed[id(node)] = indexed(node)
+        self.calls[id(node)] = calls(node)
         if any(isinstance(n, ast.Return) for s in node.body for n in ast.walk(s)):
             self.returning.add(id(node))
         self._block(node.orelse, out, NONE, NONE)

@@ -15,6 +15,17 @@ HEAD = """
 def bump(r, n):
     for j in static_range(2):
         r[j] += n
+@device
+def whole(r, n):
+    for j in static_range(4):
+        r[j] += n
+@device
+def around(n, beside, to):
+    whole(to, n + i32(beside[0, 0]))
+@device
+def maybe(r, n, DO):
+    if DO:
+        r[0] += n
 @kernel(workgroup=lambda: 4)
 def k(x: Read[i32], y: Write[i32], n: i32):
     r, s = registers(i32, 4, 1), registers(f32, (2, 2), 0)
@@ -25,6 +36,8 @@ TAIL = """
         y[j] = r[j] + i32(s[j // 2, j % 2]) + total
 """
 RIGHT = {
+    "by a function": "whole(r, i)",
+    "by a function of a function, which reads another": "around(i, to=r, beside=s)",
     "all cells": "for j in static_range(4):\n    r[j] += i",
     "in an inner loop": "for m in range(n):\n    for j in static_range(4):\n        r[j] += i * m",
     "two arrays": "for j in static_range(4):\n    r[j] += i\n    s[j // 2, j % 2] = f32(i)",
@@ -36,6 +49,7 @@ RIGHT = {
     ),
 }
 WRONG = {
+    "a function that is told not to": "maybe(r, i, False)\ny[i] = r[0]",
     "one cell of an array": "r[2] += i",
     "a device function writes": "bump(r, i)",
     "a device function writes more": (
