@@ -16,7 +16,7 @@ from dataclasses import replace
 from ...ir import passes
 from ...ir.core import Kernel, walk
 from ...ir.dtypes import MemType, Space
-from ...ir.passes.support import Support
+from ...ir.passes.support import ROUNDINGS, Support
 from ...ir.runs import longest_run
 from ..compile import CompileError, Emitted, Options, tool_error
 from ..link import LinkError, link
@@ -40,10 +40,10 @@ _NATIVE = frozenset(
             "isnan",
             "isinf",
             "isfinite",
-            "rint",
             "mul_high",
             "dot4",
         ),
+        *ROUNDINGS,
         *("popcount", "clz", "ctz", "reverse_bits", "subgroup_reduce", "subgroup_scan"),
         *("subgroup_shuffle_xor", "subgroup_shuffle_up", "subgroup_shuffle_down"),
         "subgroup_broadcast",

@@ -15,7 +15,7 @@ from ...ir.core import Kernel
 from ...ir.extensions import used
 from ...ir.passes.copies import PlainCopies
 from ...ir.passes.float8 import Float8
-from ...ir.passes.support import Support
+from ...ir.passes.support import ROUNDINGS, Support
 from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options, tool_error
 from ..llvm import toolchain
@@ -38,7 +38,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 _NATIVE = frozenset(
     (
-        *("fma", "rsqrt", "sign", "copysign", "isnan", "isinf", "isfinite", "rint", "mul_high"),
+        *("fma", "rsqrt", "sign", "copysign", "isnan", "isinf", "isfinite", "mul_high"),
+        *ROUNDINGS,
         *("dot4", "popcount", "clz", "ctz", "reverse_bits", "subgroup_reduce", "subgroup_scan"),
         *("subgroup_shuffle_xor", "subgroup_shuffle_up", "subgroup_shuffle_down"),
         *("subgroup_broadcast", *(f"{name}:f32" for name in sorted(fast.NATIVE))),

@@ -15,7 +15,7 @@ from ...ir.passes.copies import PlainCopies
 from ...ir.passes.float8 import Float8
 from ...ir.passes.fragments import Fragments
 from ...ir.passes.fragments_nv import NvFragments, multiplies
-from ...ir.passes.support import Support
+from ...ir.passes.support import ROUNDINGS, Support
 from ...ir.passes.unroll import Unroll
 from ...ir.verify import VerifyError, check_limits
 from ..compile import CompileError, Emitted, Options, tool_error
@@ -47,7 +47,8 @@ _NAME = re.compile(r"(?!WARP_SZ$)(?:[A-Za-z]|_(?=\w))\w*", re.ASCII)
 
 _NATIVE = frozenset(
     (
-        *("fma", "rsqrt", "sign", "copysign", "isnan", "isinf", "isfinite", "rint", "mul_high"),
+        *("fma", "rsqrt", "sign", "copysign", "isnan", "isinf", "isfinite", "mul_high"),
+        *ROUNDINGS,
         *("dot4", "popcount", "clz", "ctz", "reverse_bits", "subgroup_reduce", "subgroup_scan"),
         *("subgroup_shuffle_xor", "subgroup_shuffle_up", "subgroup_shuffle_down"),
         "subgroup_broadcast",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.core import Kernel
-from ...ir.passes.support import ALL, OPTIONAL, Support
+from ...ir.passes.support import ALL, NARROW_ROUNDINGS, OPTIONAL, ROUNDINGS, Support
 from .arithmetic import APPROXIMATE
 
 # Ops that `ir.maths` and the lowerings of `ir.passes` express better than a driver's builtin:
@@ -19,7 +19,11 @@ _EXPANDED = APPROXIMATE | {
 _TYPES = ALL - {"i8", "u8", "i16", "u16"}
 
 EXACT = Support(
-    arithmetic=_TYPES, native=OPTIONAL - _EXPANDED, max_lanes=4, keeps_nan=False, divides=32
+    arithmetic=_TYPES,
+    native=(OPTIONAL - _EXPANDED - ROUNDINGS) | NARROW_ROUNDINGS,
+    max_lanes=4,
+    keeps_nan=False,
+    divides=32,
 )
 FAST = replace(EXACT, native=EXACT.native | {f"{name}:f32" for name in APPROXIMATE})
 

@@ -11,12 +11,13 @@ from functools import lru_cache
 
 from ...ir.core import Kernel, walk
 from ...ir.dtypes import element_of
-from ...ir.passes.support import OPTIONAL, Support
+from ...ir.passes.support import NARROW_ROUNDINGS, OPTIONAL, Support
 
 # Ops that WGSL has with the accuracy that the op table asks for, or that are made of bits here.
 _NATIVE = frozenset(
     (
-        *("rsqrt", "fma", "sign", "copysign", "isnan", "isinf", "isfinite", "rint"),
+        *("rsqrt", "fma", "sign", "copysign", "isnan", "isinf", "isfinite"),
+        *NARROW_ROUNDINGS,
         *(f"{op}:{t}" for op in ("popcount", "clz", "ctz", "reverse_bits") for t in ("i32", "u32")),
         *("subgroup_reduce", "subgroup_scan", "subgroup_shuffle_xor", "subgroup_shuffle_up"),
         *("subgroup_shuffle_down", "subgroup_broadcast"),

@@ -15,11 +15,16 @@ ALL = frozenset(DTYPES)
 OPTIONAL = names(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh"
     " acosh atanh erf erfc cbrt gamma lgamma pow atan2 hypot fmod ldexp rsqrt fma sign"
-    " copysign isnan isinf isfinite rint mul_high dot4 popcount clz ctz reverse_bits"
-    " subgroup_reduce subgroup_scan subgroup_shuffle_xor subgroup_shuffle_up"
-    " subgroup_shuffle_down subgroup_broadcast"
+    " copysign isnan isinf isfinite trunc floor ceil rint mul_high dot4 popcount clz ctz"
+    " reverse_bits subgroup_reduce subgroup_scan subgroup_shuffle_xor"
+    " subgroup_shuffle_up subgroup_shuffle_down subgroup_broadcast"
 )
 assert ROWS.keys() >= OPTIONAL
+ROUNDINGS = names("trunc floor ceil rint")
+# What SPIR-V and WGSL have of them. f64 is left out: llvmpipe (Mesa 22.3) rounds it by way of i32
+# where the processor has no AVX-512, which takes ties towards zero, forgets the sign of zero, and
+# leaves what is beyond 2**24 as it is.
+NARROW_ROUNDINGS = frozenset(f"{name}:{t}" for name in ROUNDINGS for t in ("f16", "bf16", "f32"))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from gristmill.backends.compile import Options
 from gristmill.backends.spirv.emit import emit_lowered, prepare, validate
 from gristmill.ir.dtypes import f32, u32
 from gristmill.ir.ops import meaning as m
+from gristmill.ir.passes.support import ROUNDINGS
 from op_cases import Case, cases, difference, dot_cases, flushed
 from vulkan_driver import Driver
 
@@ -17,7 +18,7 @@ from vulkan_driver import Driver
 def check(driver: Driver, case: Case, lanes: int, rng: np.random.Generator) -> str | None:
     """What is wrong with a case; None if nothing, `lacks` where the device cannot run it."""
     kernel = one_op(*case, lanes)
-    if case[0] in ("floordiv", "mod") and case[2].bits == 64:
+    if case[0] in {"floordiv", "mod", *ROUNDINGS} and case[2].bits == 64:
         kernel = prepare(kernel, Options())
     emitted = emit_lowered(kernel, "vulkan1.1")
     if driver.lacks(emitted):
