@@ -47,42 +47,26 @@ def isfinite(c: Context, a: Value) -> Value:
     return c.e("lt", c.e("abs", a), c.k(math.inf, a))
 
 
-def trunc(c: Context, a: Value) -> Value:
-    """The bits behind the point cleared: all of them, but the sign, of what is below 1."""
+def rint(c: Context, a: Value) -> Value:
+    """Adding and taking away 2**23 (2**52) rounds to an integer, ties to even."""
     t = element_of(a.type)
-    word = unsigned(t)
-    fraction = {32: 23, 64: 52}[t.bits]
-    bias = (1 << (t.bits - 2 - fraction)) - 1
-    x = c.bits(a, word)
-    magnitude = c.e("and", x, c.k((1 << (t.bits - 1)) - 1, x))
-    exponent = c.e("shr", magnitude, c.k(fraction, x))
-    small = c.e("lt", exponent, c.k(bias, x))
-    whole = c.e("ge", exponent, c.k(bias + fraction, x))
-    behind = c.e("shr", c.k((1 << fraction) - 1, x), c.e("sub", exponent, c.k(bias, x)))
-    kept = c.e("select", whole, x, c.e("and", x, c.e("not", behind)))
-    sign = c.e("and", x, c.k(1 << (t.bits - 1), x))
-    return c.bits(c.e("select", small, sign, kept), t)
+    big = c.k(2.0 ** {32: 23, 64: 52}[t.bits], a)
+    magnitude = c.e("abs", a)
+    rounded = c.e("sub", c.e("add", magnitude, big), big)
+    kept = c.e("select", c.e("lt", magnitude, big), rounded, a)
+    return c.e("copysign", kept, a)
 
 
 def floor(c: Context, a: Value) -> Value:
-    towards = c.e("trunc", a)
-    return c.e("select", c.e("lt", a, towards), c.e("sub", towards, c.k(1.0, a)), towards)
+    near = c.e("rint", a)
+    return c.e("select", c.e("gt", near, a), c.e("sub", near, c.k(1.0, a)), near)
 
 
 def ceil(c: Context, a: Value) -> Value:
-    towards = c.e("trunc", a)
-    return c.e("select", c.e("gt", a, towards), c.e("add", towards, c.k(1.0, a)), towards)
+    near = c.e("rint", a)
+    up = c.e("select", c.e("lt", near, a), c.e("add", near, c.k(1.0, a)), near)
+    return c.e("copysign", up, a)  # of what is above -1, and below 0
 
 
-def rint(c: Context, a: Value) -> Value:
-    """The integer towards zero or the next one, of two as near the even one, all of it exact."""
-    half, one = c.k(0.5, a), c.k(1.0, a)
-    towards = c.e("trunc", a)
-    over = c.e("abs", c.e("sub", a, towards))
-    pairs = c.e("mul", towards, half)
-    odd = c.e("ne", c.e("trunc", pairs), pairs)
-    on = c.e("or", c.e("gt", over, half), c.e("and", c.e("eq", over, half), odd))
-    away = c.e(
-        "select", c.e("lt", a, c.k(0.0, a)), c.e("sub", towards, one), c.e("add", towards, one)
-    )
-    return c.e("select", on, away, towards)
+def trunc(c: Context, a: Value) -> Value:
+    return c.e("copysign", c.e("floor", c.e("abs", a)), a)
