@@ -182,9 +182,15 @@ def reverse_bits(e: Emitter, op: Op) -> int:
         reversed_ = word.do(S.BIT_REVERSE, word.do(S.U_CONVERT, x))
         shifted = word.shift(S.SHIFT_RIGHT_LOGICAL, reversed_, 32 - dtype.bits)
         return n.do(S.U_CONVERT, shifted)
-    low, high = (word.do(S.BIT_REVERSE, half) for half in _halves(e, x, n.lanes))
-    upper = n.shift(S.SHIFT_LEFT_LOGICAL, n.do(S.U_CONVERT, low), 32)
-    return n.do(S.BITWISE_OR, upper, n.do(S.U_CONVERT, high))
+    # Words, not shifts: LLVM 15 (llvmpipe) knows those for a reversal of 64 bits, and gets it wrong
+    # where the processor has no AVX-512.
+    pair, one = e.ints(32, 2), e.ints(64)
+    found = []
+    for lane in e.per_lane(x, one, n.lanes):
+        words = e.ins(S.BIT_REVERSE, pair, e.ins(S.BITCAST, pair, lane))
+        low, high = (e.ins(S.COMPOSITE_EXTRACT, e.ints(32), words, at) for at in (0, 1))
+        found.append(e.ins(S.BITCAST, one, e.ins(S.COMPOSITE_CONSTRUCT, pair, high, low)))
+    return e.gather(found, one)
 
 
 def mul_high(e: Emitter, op: Op) -> int:
