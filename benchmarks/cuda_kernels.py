@@ -57,9 +57,11 @@ def square(kernel: str, t: str, extra: int, *scalars: float) -> Case:
     return Case(kernel, t, (whole, *[row] * extra, whole), (COLS, *scalars), moved, 0.90)
 
 
-def product(specialization: str, rows: int, cols: int) -> Case:
-    """A quantized matrix times a vector, in f16 where the name says so; the parts are zeros."""
+def product(specialization: str, rows: int, cols: int, kernel: str = "quantized_gemv") -> Case:
+    """A quantized matrix times a vector, in f16 where the name says so or the kernel has no
+    other."""
     name = specialization.removesuffix("_f16")
+    half = name != specialization or kernel == "nv_quantized_gemv"
     form = BLOCKS.get(name.removesuffix("_planes"))
     count = rows * cols
     if form is None:  # u4, in groups of 128
@@ -69,9 +71,9 @@ def product(specialization: str, rows: int, cols: int) -> Case:
         parts = [("u32", -(-(count // form.block * strides[n]) // 4)) for n in (0, 1)]
     else:
         parts = [(form.word.name, count // form.block * form.bytes // form.word.bytes)]
-    buffers = (*parts, ("f16" if name != specialization else "f32", cols), ("f32", rows))
+    buffers = (*parts, ("f16" if half else "f32", cols), ("f32", rows))
     moved = sum(SIZES[t] * n for t, n in buffers)
-    return Case("quantized_gemv", specialization, buffers, (cols,), moved, 0.85)
+    return Case(kernel, specialization, buffers, (cols,), moved, 0.85)
 
 
 def cases() -> list[Case]:
@@ -113,6 +115,8 @@ def cases() -> list[Case]:
         for name in ("q4_0_planes", "q4_k", "u4", "q8_0_planes", "q6_k_planes"):
             found.append(product(name, rows, cols))
         found += [product(f"{n}_f16", rows, cols) for n in ("q4_0_planes", "q4_k", "u4")]
+        for name in ("q4_0_planes", "q4_0", "q4_k", "q5_k", "u4", "q8_0_planes"):
+            found.append(product(name, rows, cols, "nv_quantized_gemv"))
     return found
 
 
@@ -165,10 +169,14 @@ def measure(device: runtime.Device, bundle: runtime.Bundle, case: Case) -> float
     """Bytes a second."""
     kernel = device.load(bundle, case.kernel, case.specialization)
     buffers = [device.allocate(n, t) for t, n in case.buffers]
+    rng = np.random.default_rng(1)
     for buffer in buffers:
-        zeros = np.zeros(min(buffer.count, 1 << 26), buffer.dtype.storage)
-        for start in range(0, buffer.count, len(zeros)):
-            part = zeros[: buffer.count - start]
+        size = min(buffer.count, 1 << 26)
+        filling = np.zeros(size, buffer.dtype.storage)
+        if buffer.dtype.is_int:  # of weights: zeros take less power, and higher clocks
+            filling.view(np.uint8)[:] = rng.integers(0, 256, filling.nbytes, np.uint8)
+        for start in range(0, buffer.count, size):
+            part = filling[: buffer.count - start]
             buffer.view(start, len(part)).write(part)
     with device.record() as recording:
         for _ in range(REPEAT):

@@ -13,6 +13,7 @@ from ..ir.quantized import BLOCKS, decode, decode_parts, planes
 from .family import DTYPES, Args, Constexprs, encode
 
 _SCALES = {"d", "dmin", "m"}  # f16 in blocks
+_QUANTS = {"qs", "qh", "ql", "hmask"}
 
 
 def format_name(constexprs: Constexprs) -> tuple[str, bool]:
@@ -99,13 +100,38 @@ def arguments(parts: Any) -> Args:
 def offsets_of(parts: Any, rows: int, cols: int, constexprs: Constexprs) -> np.ndarray:
     """What `weights` gives where every quant of a format with offsets is 0; else zeros."""
     name, _ = format_name(constexprs)
-    if name == "u4":
-        return weights((np.zeros_like(parts[0]), parts[1]), rows, cols, constexprs)
-    if name not in BLOCKS or not {"m", "dmin"} & {f.name for f in BLOCKS[name].fields}:
-        return np.zeros((rows, cols))
-    form = BLOCKS[name]
-    blocks = np.array(parts[0]).view(np.uint8).reshape(-1, form.bytes)
-    for f in form.fields:
-        if f.name in ("qs", "qh"):
-            blocks[:, f.offset : f.offset + f.bytes] = 0
-    return decode(blocks.reshape(rows, -1), form)
+    named = {f.name for f in BLOCKS[name].fields} if name in BLOCKS else set()
+    if name == "u4" or {"m", "dmin"} & named:
+        return _filled(parts, rows, cols, constexprs, 0)
+    return np.zeros((rows, cols))
+
+
+def extremes(
+    parts: Any, rows: int, cols: int, constexprs: Constexprs
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """What `weights` gives where every quant is the least, and the greatest one; bits of a quant.
+
+    For formats whose quants are integers.
+    """
+    name, _ = format_name(constexprs)
+    bits = 8 if name == "int8" else int(name[1])
+    least, greatest = (0x80, 0x7F) if bits == 8 else (0, 0xFF)
+    low, high = (_filled(parts, rows, cols, constexprs, b) for b in (least, greatest))
+    return low, high, bits
+
+
+def _filled(parts: Any, rows: int, cols: int, constexprs: Constexprs, byte: int) -> np.ndarray:
+    """What `weights` gives where every byte of quants is this one."""
+    name, apart = format_name(constexprs)
+    arrays = [np.array(p) for p in parts]
+    if name not in BLOCKS:
+        arrays[0].view(np.uint8)[:] = byte
+        return weights(arrays, rows, cols, constexprs)
+    count = rows * cols // BLOCKS[name].block
+    for f in BLOCKS[name].fields:
+        if f.name in _QUANTS:
+            place = BLOCKS[name].places("planes" if apart else "blocks")[f.name]
+            part = arrays[place.part].view(np.uint8).reshape(-1)[: count * place.stride]
+            held = part.reshape(count, place.stride)
+            held[:, place.offset : place.offset + f.bytes] = byte
+    return weights(arrays, rows, cols, constexprs)

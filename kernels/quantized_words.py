@@ -87,14 +87,15 @@ def octet(w, field, block):
 
 @device
 def traits_of_target(cols, NATIVE, OPAQUE):
-    """What decoders are told of a target: (f16 by the target's conversion, the exponent of 2**23).
+    """What decoders are told of a target: (f16 by the target's conversion, the exponent of 2**23,
+    whether runs are `pairs` of f16).
 
     OPAQUE: as a value that is not known to be constant, since NVIDIA's assembler writes a constant
     into a register again before every instruction that has another one. cols: some size.
     """
     if OPAQUE:
-        return NATIVE, 0x4B000000 | u32(cols >> 31)  # no size is negative
-    return NATIVE, u32(0x4B000000)
+        return NATIVE, 0x4B000000 | u32(cols >> 31), False  # no size is negative
+    return NATIVE, u32(0x4B000000), False
 
 
 @device
@@ -103,7 +104,7 @@ def half(bits, TRAITS):
 
     By the target's conversion, or by integers: denormals count where a target's f16 has none.
     """
-    NATIVE, _ = TRAITS
+    NATIVE, _, _ = TRAITS
     if NATIVE:
         return convert(bitcast(u16(bits & 0xFFFF), f16), f32)
     magnitude = (bits & 0x7FFF) << 13
@@ -124,7 +125,7 @@ def quants(bytes4, SHIFT, BITS, BIAS, TRAITS):
     Bits under the exponent of 2**23 are an integer added to it, wherever they lie: no conversion,
     and hardly a shift.
     """
-    _, exponent = TRAITS
+    _, exponent, _ = TRAITS
     p = positions(SHIFT, BITS)
     mask = (1 << BITS) - 1
     upper = bytes4 >> 16
@@ -142,6 +143,27 @@ def quants(bytes4, SHIFT, BITS, BIAS, TRAITS):
         one + BIAS * (1 << p[2]),
         one + BIAS * (1 << p[3]),
     )
+
+
+@device
+def pairs(bytes4, SHIFT, BITS):
+    """Of bytes 0 and 2 of a word, and of bytes 1 and 3, BITS bits from SHIFT on as two f16 a word:
+    quants times 2**(-14 - BITS).
+
+    An f16 whose exponent is 0 is its bits times 2**-24: nothing is converted. Quants fill the upper
+    end of the significand, since a product may be cut off as if its first bit were not 0.
+    """
+    p = 10 - BITS
+    mask = (((1 << BITS) - 1) << p) * 0x00010001
+    return moved(bytes4, p - SHIFT) & mask, moved(bytes4, p - SHIFT - 8) & mask
+
+
+@device
+def moved(word, UP):
+    """word * 2**UP, without the bits that leave it."""
+    if UP == 0:
+        return word
+    return word << UP if UP > 0 else word >> -UP
 
 
 @device
@@ -164,6 +186,9 @@ def leveled(v, at):
 @device
 def run(col, bytes4, SHIFT, BITS, BIAS, TRAITS):
     """A run of four weights, as decoders give them."""
+    _, _, PAIRS = TRAITS
+    if PAIRS:
+        return col, pairs(bytes4, SHIFT, BITS), (BITS, BIAS)
     return col, quants(bytes4, SHIFT, BITS, BIAS, TRAITS), (SHIFT, BITS)
 
 
@@ -191,7 +216,7 @@ def looked_up(nibbles, TABLE, TRAITS):
         select(four, u32x4(b), u32x4(a)),
     )
     found = (words >> ((n & 3) << 3)) & 0xFF
-    _, exponent = TRAITS
+    _, exponent, _ = TRAITS
     return bitcast(found | exponent, f32x4) - 8388736.0
 
 

@@ -13,13 +13,14 @@ from gristmill.ir.core import Kernel
 from gristmill.ir.quantized import BLOCKS, BlockFormat
 from gristmill.ir.text import print_kernel
 from gristmill.kernels.dequantize import dequantize
+from gristmill.kernels.nv_quantized_gemv import nv_quantized_gemv
 from gristmill.kernels.quantized_gemv import quantized_gemv
 from gristmill.kernels.quantized_inputs import format_name
 from gristmill.kernels.quantized_sizes import DECODERS
 from gristmill.store.bundle import Entry, write_bundle
 
 TARGETS = {"interp": "interp-kir", "cpu": "cpu-x86-64-v2", "vulkan": "spirv-vulkan1.1"}
-KERNELS = {k.name: k for k in (dequantize, quantized_gemv)}
+KERNELS = {k.name: k for k in (dequantize, quantized_gemv, nv_quantized_gemv)}
 BY_NAME = {d.name: d for d in DECODERS}
 
 
