@@ -4,7 +4,7 @@ A decoder (w, row, unit, cols, GROUP, TRAITS) gives groups of weights that share
 columns 32 * unit and the like of a row. A group is (scale, offsets, runs), where offsets is
 (offset,) or (); a run is (column, f32x4, at), where leveled(f32x4, at) are the quants of four
 neighbours. A weight is scale * quant + offset, of which the product is exact wherever there is an
-offset. Where TRAITS ask for pairs, which formats of integer quants have, a run is (column, two words
+offset. Where TRAITS ask for pairs, of formats of integer quants, a run is (column, two words
 of `pairs`, (BITS, BIAS)). Units 0 to cols / 32 - 1 together are the row.
 
 w: the parts of the format. GROUP: columns that share a scale in a grouped format. TRAITS: what
