@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -23,7 +24,7 @@ from .errors import CommandError
 from .measuring import Runner, race, recorded
 from .peers import PEERS, AbsentError, Setting
 from .problem import arguments as problem
-from .problem import moved, size_of_first, uploaded
+from .problem import moved, rotated, size_of_first, uploaded
 from .suite import Launch, Row, computed, load
 from .table import table
 
@@ -82,13 +83,43 @@ def bench_suite(options: argparse.Namespace) -> int:
     if options.json:
         plain = [{**asdict(r), "ratio": r.ratio, "short": r.short} for r in results]
         about = {"suite": suite.name, "device": has.device, "name": has.name, "driver": has.driver}
-        print(json.dumps({**about, "bundle": bundle.digest, "rows": plain}, indent=2))
+        about |= {"bundle": bundle.digest}
+        print(json.dumps({**about, "rows": plain, "means": _means(rows, results)}, indent=2))
         return 0
     print(f"\n{has.name}, {has.driver}, suite {suite.name}")
     print(table([_HEAD, *map(_cells, results)], right=(2, 3, 4, 6)))
+    for mean in _means(rows, results):
+        print(_mean_line(mean))
     bounded = [r for r in results if r.bound is not None and r.ratio is not None]
     print(f"{sum(r.short for r in bounded)} of {len(bounded)} below their bound")
     return 0
+
+
+def _means(rows: list[Row], results: list[Result]) -> list[dict[str, Any]]:
+    """The geometric means of ratios over the sizes of a row, where one is to be reached."""
+    groups: dict[tuple[str, str], list[tuple[Row, Result]]] = {}
+    for row, result in zip(rows, results, strict=True):
+        if row.mean is not None:
+            groups.setdefault((row.where, result.name), []).append((row, result))
+    found = []
+    for (_, name), members in groups.items():
+        ratios = [r.ratio for _, r in members if r.ratio is not None]
+        mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
+        bound = members[0][0].mean
+        whole = len(ratios) == len(members)
+        short = mean is None or not whole or mean < (bound or 0.0)
+        found.append({"name": name, "mean": mean, "of": len(ratios), "rows": len(members)})
+        found[-1] |= {"bound": bound, "short": short}
+    return found
+
+
+def _mean_line(mean: dict[str, Any]) -> str:
+    told = "none" if mean["mean"] is None else f"{mean['mean']:.3f}"
+    verdict = " missed" if mean["short"] else ""
+    return (
+        f"{mean['name']}: geometric mean of the ratios {told} "
+        f"({mean['of']} of {mean['rows']} rows), bound {mean['bound']:.2f}{verdict}"
+    )
 
 
 def _names(row: Row) -> set[str]:
@@ -113,6 +144,9 @@ def _measured(device: runtime.Device, bundle: runtime.Bundle, row: Row, rounds: 
     except runtime.GristmillError as error:
         result.status, result.reason = "failed", str(error)
     return result
+
+
+Work = tuple[runtime.LoadedKernel, list[Any]]
 
 
 class _WrongError(Exception):
@@ -144,21 +178,23 @@ def _times(
 ) -> None:
     """Measure a row: all of its further sizes take turns with the peers."""
     host: dict[str, Any] = {}
+    turns: list[list[Work]] = []
     pool = _Pool(device)
     runners: dict[str, Runner] = {}
     tried: dict[str, dict[str, int]] = {}
     for further in row.best_of:
         sizes = {**row.sizes, **further}
         launches, host, total = _prepared(pool, row, kernels, sizes)
+        turns = _turns(device, row, launches, host)
         name = _OPTION + str(further) if further else _OURS
         tried[name] = dict(further)
-        runners[name] = recorded(device, launches)
+        runners[name] = recorded(device, *turns)
         names = {**sizes, "size": size_of_first(kernels[0].manifest)}
         result.bytes = computed(row.where, row.bytes, names) if row.bytes else total
         if row.operations:
             result.operations = computed(row.where, row.operations, sizes)
     manifest = kernels[0].manifest
-    setting = Setting(device, manifest, host, row.sizes, result.bytes)
+    setting = Setting(device, manifest, host, row.sizes, result.bytes, len(turns))
     for name in row.against:
         try:
             runners[name] = PEERS[name](setting)
@@ -222,6 +258,18 @@ def _stated(row: Row, value: Any, sizes: dict[str, int]) -> Any:
             fill = {"steps": computed(row.where, fill["steps"], sizes)}
         return {"shape": shape, "fill": fill}
     return value if isinstance(value, float | dict) else computed(row.where, value, sizes)
+
+
+def _turns(
+    device: runtime.Device, row: Row, launches: list[Work], first: dict[str, Any]
+) -> list[list[Work]]:
+    """The launches, and the same with other copies of what rotates."""
+    kernel, given = launches[0]
+    for name in row.rotating:
+        if not isinstance(first.get(name), np.ndarray):
+            raise CommandError(f"{row.where}: {name} is no buffer of the first launch")
+    made = rotated(device, kernel.manifest, first, given, row.rotating)
+    return [[(kernel, args), *launches[1:]] for args in made]
 
 
 _HEAD = ["kernel", "sizes", "time", "rate", "peer", "", "ratio", "bound"]

@@ -56,14 +56,16 @@ class Times(NamedTuple):
 
 
 def recorded(
-    device: runtime.Device, launches: Sequence[tuple[runtime.LoadedKernel, Sequence[Any]]]
+    device: runtime.Device,
+    *turns: Sequence[tuple[runtime.LoadedKernel, Sequence[Any]]],
 ) -> Runner:
-    """Launches one after the other, as often as a sample needs, out of a recording."""
+    """Launches one after the other, as often as a sample needs, out of a recording. turns: the same
+    launches with other arguments, which take turns."""
 
     def prepared(times: int) -> Runner:
         with device.record() as recording:
-            for _ in range(times):
-                for kernel, args in launches:
+            for number in range(times):
+                for kernel, args in turns[number % len(turns)]:
                     recording.launch(kernel, *args)
 
         def run() -> None:

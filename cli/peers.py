@@ -7,6 +7,7 @@ alone. A peer that is not here is `AbsentError`, which the table says.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,13 +28,14 @@ class AbsentError(Exception):
 @dataclass(frozen=True)
 class Setting:
     """What a peer may need: the device, the first launch's manifest and arguments on the host, all
-    sizes, and the bytes that the row moves."""
+    sizes, the bytes that the row moves, and how many copies of its operands take turns."""
 
     device: runtime.Device
     manifest: Manifest
     args: Args
     sizes: Mapping[str, int]
     moved: int
+    copies: int = 1
 
 
 Peer = Callable[[Setting], Runner]
@@ -44,22 +46,23 @@ def _copy(setting: Setting) -> Runner:
     """Half of the bytes are read and half written, so that as many are moved."""
     kind, nbytes = setting.device.name.partition(":")[0], max(256, setting.moved // 2 // 256 * 256)
     if kind == "cuda":
-        return _cuda_copy(setting.device, nbytes)
+        return _cuda_copy(setting.device, nbytes, setting.copies)
     if kind != "cpu":
         raise AbsentError(f"no copy is known for {kind} devices")
     source, target = np.ones(nbytes, np.uint8), np.zeros(nbytes, np.uint8)
     return repeated(lambda: np.copyto(target, source))
 
 
-def _cuda_copy(device: Any, nbytes: int) -> Runner:
-    source, target = (device.allocate(nbytes, "u8") for _ in range(2))
-    places = [b.allocation.handle.address for b in (target, source)]
+def _cuda_copy(device: Any, nbytes: int, copies: int) -> Runner:
+    kept = [[device.allocate(nbytes, "u8") for _ in range(2)] for _ in range(copies)]
+    places = [[b.allocation.handle.address for b in (y, x)] for x, y in kept]
 
     def prepared(times: int) -> Runner:
         def run() -> None:
             with device._context:
-                for _ in range(times):
-                    device.api.call("cuMemcpyDtoDAsync", *places, nbytes, device._queue.stream)
+                for number in range(times):
+                    pair = places[number % copies]
+                    device.api.call("cuMemcpyDtoDAsync", *pair, nbytes, device._queue.stream)
             device._queue.busy = True
             device.synchronize()
 
@@ -114,27 +117,37 @@ def _torch(make: Callable[[Any, Setting], Callable[[], Any]]) -> Peer:
     return peer
 
 
-def _factors(torch: Any, setting: Setting) -> tuple[Any, Any]:
-    """a (m x k) and b (n x k), of the kernel's type."""
+def _factors(torch: Any, setting: Setting) -> tuple[Any, list[Any]]:
+    """a (m x k) and copies of b (n x k), of the kernel's type."""
     kind = getattr(torch, _TORCH[setting.manifest.params[0].dtype])
     m, n, k = (setting.sizes[name] for name in "mnk")
     a, b = (torch.randn(rows, k, device="cuda").to(kind) for rows in (m, n))
-    return a, b
+    return a, [b, *(b.clone() for _ in range(1, setting.copies))]
 
 
 def _matmul(torch: Any, setting: Setting) -> Callable[[], Any]:
-    a, b = _factors(torch, setting)
+    a, copies = _factors(torch, setting)
     columns = setting.manifest.constexprs.get("B_COLUMNS", False)
-    b = b.t() if columns else b.t().contiguous()
-    out = torch.empty(a.shape[0], b.shape[1], device="cuda", dtype=a.dtype)
-    return lambda: torch.matmul(a, b, out=out)
+    factors = [b.t() if columns else b.t().contiguous() for b in copies]
+    out = torch.empty(a.shape[0], factors[0].shape[1], device="cuda", dtype=a.dtype)
+    turns = itertools.cycle(factors)
+    return lambda: torch.matmul(a, next(turns), out=out)
+
+
+def _linear(torch: Any, setting: Setting) -> Callable[[], Any]:
+    """a times the rows of b, as torch's linear layers have weights."""
+    a, copies = _factors(torch, setting)
+    out = torch.empty(a.shape[0], copies[0].shape[0], device="cuda", dtype=a.dtype)
+    turns = itertools.cycle([b.t() for b in copies])
+    return lambda: torch.matmul(a, next(turns), out=out)
 
 
 def _scaled_mm(torch: Any, setting: Setting) -> Callable[[], Any]:
-    a, b = _factors(torch, setting)
+    a, copies = _factors(torch, setting)
+    turns = itertools.cycle([b.t() for b in copies])
     one = torch.ones((), device="cuda")
     options = {"scale_a": one, "scale_b": one, "use_fast_accum": True, "out_dtype": torch.bfloat16}
-    return lambda: torch._scaled_mm(a, b.t(), **options)
+    return lambda: torch._scaled_mm(a, next(turns), **options)
 
 
 def _attention(torch: Any, setting: Setting) -> Callable[[], Any]:
@@ -158,6 +171,7 @@ PEERS: dict[str, Peer] = {
     "numpy.matmul": _numpy(lambda a: a["a"] @ a["b"]),
     "numpy.gemv": _numpy(lambda a: a["a"] @ a["x"]),
     "torch.matmul": _torch(_matmul),
+    "torch.linear": _torch(_linear),
     "torch.scaled_mm": _torch(_scaled_mm),
     "torch.attention": _torch(_attention),
 }

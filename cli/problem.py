@@ -7,7 +7,8 @@ is `zeros`, `shuffled` (0, 1, 2, ... in random order), {"steps": N} (0, N, 2 N, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from .errors import CommandError
 
 Args = dict[str, Any]
 FILLS = ("zeros", "shuffled")
+COLD = 1 << 28  # bytes, of which no cache holds much
 _MOST = 1 << 24  # elements that are drawn; more repeat them
 
 
@@ -94,6 +96,32 @@ def uploaded(
                 placed[id(value)] = device.upload(value, types[name])
             value = placed[id(value)]
         found.append(value)
+    return found
+
+
+def rotations(args: Args, rotating: Sequence[str]) -> int:
+    """How many copies of some arguments no cache holds; 1 for none."""
+    size = sum(args[name].nbytes for name in rotating)
+    return max(2, math.ceil(COLD / max(1, size))) if rotating else 1
+
+
+def rotated(
+    device: runtime.Device,
+    manifest: Manifest,
+    args: Args,
+    given: Sequence[Any],
+    rotating: Sequence[str],
+) -> list[list[Any]]:
+    """The arguments `given`, which are `args` on the device, and the same with other copies of
+    those of `rotating`. CommandError where these are no buffers."""
+    types = {p.name: p.dtype for p in manifest.params if p.kind != "scalar"}
+    for name in rotating:
+        if name not in types:
+            raise CommandError(f"{manifest.kernel}: {name} is no buffer, which could rotate")
+    found = [list(given)]
+    for _ in range(1, rotations(args, rotating)):
+        fresh = {name: device.upload(args[name], types[name]) for name in rotating}
+        found.append([fresh.get(name, v) for name, v in zip(args, given, strict=True)])
     return found
 
 

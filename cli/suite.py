@@ -13,8 +13,11 @@ rows:
     bytes: 3 * size * x             # else each buffer once, twice where it is read and written;
                                     # size: bytes of an element of the first one
     operations: 2 * x               # where these are the measure
+    rotating: [x]                   # parameters of the first launch of which there are as many
+                                    # copies as no cache holds; launches, and peers, take turns
     against: [copy, torch.softmax]  # what it is held against (`peers`); the fastest counts
     bound: 0.95                     # time of that over the kernel's, at least
+    mean: 1.0                       # the least geometric mean of these over the row's sizes
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from .problem import FILLS
 
 FOLDER = "configs/bench"
 _ROW = {"kernel", "specialization", "sizes", "arguments", "launches", "best_of", "where", "bytes"}
-_ROW |= {"operations", "against", "bound"}
+_ROW |= {"operations", "rotating", "against", "bound", "mean"}
 _LAUNCH = {"kernel", "specialization", "arguments", "when"}
 
 
@@ -47,7 +50,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement. best_of: sizes that are tried; none in plain rows."""
+    """A measurement. best_of: sizes that are tried; none in plain rows. mean: a bound for those of
+    the same `where` and specialization together."""
 
     where: str
     launches: tuple[Launch, ...]
@@ -57,6 +61,8 @@ class Row:
     operations: Expression | None = None
     against: tuple[str, ...] = ()
     bound: float | None = None
+    rotating: tuple[str, ...] = ()
+    mean: float | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,8 @@ def _rows(where: str, row: Any) -> Iterator[Row]:
         operations=_expression(where, row.get("operations")),
         against=tuple(against),
         bound=row.get("bound"),
+        rotating=tuple(_list(row.get("rotating", []))),
+        mean=row.get("mean"),
     )
     if "launches" in row:
         works = [tuple(_launch(where, launch) for launch in _list(row["launches"]))]

@@ -30,7 +30,7 @@ from .check import judge
 from .errors import CommandError
 from .measuring import FEWEST, Times, race, recorded, scores, ties
 from .problem import arguments as problem
-from .problem import uploaded
+from .problem import rotated, uploaded
 from .table import table
 
 LONG, LARGE = 3.0, 1 << 26  # seconds; elements of its buffers
@@ -116,7 +116,7 @@ def _specialization(
         raise CommandError(f"{family.name} {specialization}: every candidate is wrong or fails")
     shapes = []
     for sizes in options.sizes or declared["sizes"]:
-        made = _problem(device, family, candidates, sizes, declared["arguments"], options)
+        made = _problem(device, family, candidates, sizes, declared, options)
         print(_text(made), flush=True)
         shapes.append(_shape(made))
     checked = "inputs, problems" if all(s.pop("checked") for s in shapes) else "inputs"
@@ -197,13 +197,16 @@ def _problem(
     first = candidates[0].kernel.manifest
     for name in sizes.keys() - {p.name for p in first.params}:
         raise CommandError(f"{family.name} has no parameter {name} (--sizes)")
-    args = problem(first, sizes, declared, np.random.default_rng(_SEED))
+    args = problem(first, sizes, declared["arguments"], np.random.default_rng(_SEED))
     checked, wrong = _wrong_here(family, candidates, args)
     right = {c.name: c for c in candidates if c.name not in wrong}
     if not right:
         raise CommandError(f"{family.name} {dict(sizes)}: every candidate is wrong")
     given = uploaded(device, first, args)
-    runners = {name: recorded(device, [(c.kernel, given)]) for name, c in right.items()}
+    turns = rotated(device, first, args, given, declared.get("rotating", ()))
+    runners = {
+        name: recorded(device, *([(c.kernel, turn)] for turn in turns)) for name, c in right.items()
+    }
     times = race(runners, options.rounds)
     equal = ties(times, options.by)
     has = device.capabilities

@@ -2,7 +2,8 @@
 
     tuned: [{device, matches, sizes}...]    measured to be the best there (`runtime.tuning`)
     cost: {operations, bytes}               grid expressions of the sizes, for the cost model
-    tune: {point, sizes, arguments}         of a bundle that is to be measured (`gristmill tune`);
+    tune: {point, sizes, arguments, rotating}
+                                            of a bundle that is to be measured (`gristmill tune`);
                                             an argument: a number, a grid expression of the sizes,
                                             or {"shape": [such expressions]}
 
@@ -11,7 +12,7 @@ Manifests of artifacts know none of it: an artifact is the same whatever was mea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def of(row: KernelRow, point: Constexprs, winner: Winner | None, tuning: bool) -
         arguments = {name: _said(item) for name, item in tune.arguments.items()}
         sizes = list(tune.sizes)
         found["tune"] = {"point": point, "sizes": sizes, "arguments": arguments}
-        found["tune"]["place"] = tune.place
+        found["tune"] |= {"rotating": list(tune.rotating), "place": tune.place}
     return found
 
 
@@ -51,7 +52,7 @@ def noted(manifest: Manifest, notes: Notes) -> Manifest:
     if "tuned" in notes:
         rows = [dict(row) for row in notes["tuned"]]
         for row in rows:
-            _check_sizes(row["sizes"], params, row.pop("place"))
+            _check_names(row["sizes"], params, row.pop("place"))
         facts["tuned"] = rows
     if "cost" in notes:
         facts["cost"] = {
@@ -66,7 +67,7 @@ def noted(manifest: Manifest, notes: Notes) -> Manifest:
 def _tune(tune: Notes, constexprs: Mapping[str, Any], params: set[str]) -> dict[str, Any]:
     arguments, sizes, place = tune["arguments"], tune["sizes"], tune["place"]
     for one in sizes:
-        _check_sizes(one, params, place)
+        _check_names(one, params, place)
         if one.keys() != sizes[0].keys():
             raise ConfigError(f"{place}: tune.sizes name different parameters")
     known = {*arguments, *(sizes[0] if sizes else ())}
@@ -75,6 +76,7 @@ def _tune(tune: Notes, constexprs: Mapping[str, Any], params: set[str]) -> dict[
             f"{place}: tune.sizes and tune.arguments are to name each parameter; odd or missing: "
             f"{', '.join(odd)} (the kernel has {', '.join(sorted(params))})"
         )
+    _check_names(tune["rotating"], params, place)
     names = set(sizes[0] if sizes else ())
 
     def made(item: Any) -> Any:
@@ -88,11 +90,16 @@ def _tune(tune: Notes, constexprs: Mapping[str, Any], params: set[str]) -> dict[
         else item
         for name, item in arguments.items()
     }
-    return {"point": tune["point"], "sizes": sizes, "arguments": shaped}
+    return {
+        "point": tune["point"],
+        "sizes": sizes,
+        "arguments": shaped,
+        "rotating": tune["rotating"],
+    }
 
 
-def _check_sizes(sizes: Mapping[str, int], params: set[str], place: str) -> None:
-    for name in sizes:
+def _check_names(names: Iterable[str], params: set[str], place: str) -> None:
+    for name in names:
         if name not in params:
             raise ConfigError(
                 f"{place}: the kernel has no parameter {name!r}{nearest(name, params)}"

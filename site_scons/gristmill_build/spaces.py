@@ -10,6 +10,9 @@ tune:
     cpu:
       constexprs: {TM: [4, 8], TK: [128, 256], DOWN: true}
       where: [TM * TK <= 1024]
+    ptx: [{TM: 8}, {TM: 4, TK: 256}]  # or the points themselves
+  rotating: [b]                       # parameters of which every launch that is timed has another
+                                      # copy, so that no cache holds them
 """
 
 from __future__ import annotations
@@ -20,13 +23,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .constexprs import MADE_FROM, Constexprs, places
+from .constexprs import MADE_FROM, Constexprs, constexprs, places
 from .document import Node, nearest
 from .expressions import Expression
 
 MOST = 512  # points of a space: each is an artifact
 LARGEST = 2**40  # of a size
-KEYS = ("specializations", "sizes", "arguments", "cost", "spaces")
+KEYS = ("specializations", "sizes", "arguments", "cost", "spaces", "rotating")
 
 Argument = tuple[Expression, ...] | Expression | float  # a shape; elements or an integer; a float
 
@@ -47,6 +50,7 @@ class Tune:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     cost: Mapping[str, Expression] = field(default_factory=dict)
     specializations: tuple[str, ...] | None = None
+    rotating: tuple[str, ...] = ()
     place: str = ""
 
     def points(self, specialization: str, backend: str, arch: str) -> tuple[Constexprs, ...]:
@@ -75,6 +79,7 @@ def tune_of(node: Node, specializations: Iterable[str]) -> Tune:
         {name: _argument(item) for name, item in keys["arguments"].mapping().items()},
         {name: _expression(item) for name, item in cost.items()},
         only,
+        tuple(item.text() for item in keys["rotating"].sequence()) if "rotating" in keys else (),
         node.place,
     )
 
@@ -104,6 +109,8 @@ def _expression(node: Node) -> Expression:
 
 
 def _space(node: Node) -> Space:
+    if node.is_list:
+        return _listed(node)
     keys = node.mapping(["constexprs", "where"], ["constexprs"])
     entries = keys["constexprs"].mapping()
     values: dict[str, list[Any]] = {}
@@ -126,6 +133,23 @@ def _space(node: Node) -> Space:
     ]
     if not points:
         node.fail("no point of the space meets the constraints")
+    return _limited(node, points)
+
+
+def _listed(node: Node) -> Space:
+    """The space of a list of points."""
+    points: list[Constexprs] = []
+    for item in node.sequence():
+        point = constexprs(item, item.mapping())
+        if point in points:
+            item.fail("this point stands here twice")
+        points.append(point)
+    if not points:
+        node.fail("a space without points")
+    return _limited(node, points)
+
+
+def _limited(node: Node, points: list[Constexprs]) -> Space:
     if len(points) > MOST:
         node.fail(f"{len(points)} points; at most {MOST}, each of which is an artifact")
     return Space(tuple(points))

@@ -151,6 +151,56 @@ rows:
         assert all(a is b for a, b in zip(first[:3], second[:3], strict=True))
 
 
+def test_copies_of_what_rotates_take_turns(
+    tmp_path: Path, built: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as no cache holds; the peers are told."""
+    monkeypatch.setattr(problem, "COLD", 3 * 4 * 64 * 96 - 1)
+    seen: list[list[list[Any]]] = []
+    told: list[int] = []
+    recorded = measuring.recorded
+
+    def spied(device: Any, *turns: Any) -> Any:
+        seen.append([args for turn in turns for _, args in turn])
+        matrices = [args[0].numpy() for args in seen[-1]]
+        assert all((a == matrices[0]).all() for a in matrices)
+        return recorded(device, *turns)
+
+    monkeypatch.setattr(bench_suite, "recorded", spied)
+    copy = peers.PEERS["copy"]
+    monkeypatch.setitem(peers.PEERS, "copy", lambda s: told.append(s.copies) or copy(s))
+    report(tmp_path, built, capsys, GEMV.replace("against:", "rotating: a\n    against:"))
+    turns, small = seen
+    assert told == [3, len(small)]
+    assert [len({id(args[n]) for args in turns}) for n in range(3)] == [3, 1, 1]
+
+
+def test_the_geometric_mean_over_the_sizes_of_a_row_is_judged(
+    tmp_path: Path, built: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def race(runners: Any, rounds: int) -> dict[str, measuring.Times]:
+        ours = next(iterate)
+        return {n: measuring.Times((ours if n == "kernel" else 4.0,)) for n in runners}
+
+    monkeypatch.setattr(bench_suite, "race", race)
+    text = GEMV.replace("bound: 0.001", "mean: 2.1")
+    iterate = iter((1.0, 4.0))
+    (mean,) = report(tmp_path, built, capsys, text)["means"]
+    assert mean == {
+        "name": "gemv f32",
+        "mean": 2.0,
+        "of": 2,
+        "rows": 2,
+        "bound": 2.1,
+        "short": True,
+    }
+    iterate = iter((1.0, 4.0))
+    assert run(tmp_path, built, text.replace("2.1", "1.9")) == 0
+    assert "gemv f32: geometric mean of the ratios 2.000 (2 of 2 rows), bound 1.90\n" in (
+        capsys.readouterr().out
+    )
+
+
 def test_torch_is_imported_for_who_asks_for_it(
     tmp_path: Path, built: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +283,7 @@ WRONG = {
     "x: cols|x: rows": "row 1: unknown name 'rows'",
     "x: cols|x: {of: b}": "row 1: x is of 'b', which is not there",
     "x: cols|x: {shape: cols, full: 1}": "unknown key 'full'",
+    "    bound|    rotating: cols\n    bound": "row 1: cols is no buffer of the first launch",
     "    bound|    best_of: 3\n    bound": "best_of names one size",
     "    bound|    where: y > 99\n    bound": "nothing of best_of meets 'y > 99'",
     "device: cpu|device: [": "not YAML",

@@ -123,6 +123,29 @@ def test_spaces_that_are_none_are_refused(tmp_path: Path, change: str) -> None:
         loaded(tmp_path, {"configs/kernels/gemv.yaml": GEMV.replace(old, new, 1)})
 
 
+LISTED = """\
+    cpu:
+      - {BLOCK: 8, SUBGROUP: 8}
+      - {BLOCK: 16, SUBGROUP: 16}
+"""
+
+
+def test_a_space_may_list_its_points(tmp_path: Path) -> None:
+    head = GEMV.partition("    cpu:\n      const")[0]
+    settings = loaded(tmp_path, {"configs/kernels/gemv.yaml": head + LISTED})
+    tune = settings.kernels["gemv"].tune
+    assert tune is not None
+    assert [dict(point) for point in tune.spaces["cpu"].points] == [
+        {"BLOCK": 8, "SUBGROUP": 8},
+        {"BLOCK": 16, "SUBGROUP": 16},
+    ]
+    twice = LISTED.replace("16", "8")
+    with pytest.raises(ConfigError, match=r"gemv.yaml:13: .*this point stands here twice"):
+        loaded(tmp_path, {"configs/kernels/gemv.yaml": head + twice})
+    with pytest.raises(ConfigError, match=r"gemv.yaml:11: .*a space without points"):
+        loaded(tmp_path, {"configs/kernels/gemv.yaml": head + "    cpu: []\n"})
+
+
 def test_a_space_is_bounded(tmp_path: Path) -> None:
     many = GEMV.replace("BLOCK: [8, 16, 32],", f"BLOCK: {list(range(1, 600))},")
     with pytest.raises(ConfigError, match="599 points; at most 512"):
@@ -135,6 +158,7 @@ def test_a_space_is_bounded(tmp_path: Path) -> None:
     [
         ("x: cols", "x: rows", "gemv.yaml:8: unknown name 'rows' in 'rows'"),
         (", x: cols", "", "odd or missing: x"),
+        ("  spaces:", "  rotating: [b]\n  spaces:", "the kernel has no parameter 'b'"),
         ("2 * y *", "2 * z *", "gemv.yaml:9: unknown name 'z'"),
         (
             "BLOCK: [8, 16, 32], SUB",
