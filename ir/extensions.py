@@ -59,7 +59,7 @@ def cluster(kernel: Kernel) -> int:
 
 
 def map_of(kernel: Kernel, op: Op) -> TensorMap:
-    """The tensor map of a tensor load or store."""
+    """The tensor map of a tensor load, store or prefetch."""
     value = op.operands[2 if op.name == "nv_tensor_load" else 0]
     pairs = zip(kernel.params, kernel.body.args, strict=True)
     param = next(p for p, v in pairs if v.id == value.id)
@@ -76,6 +76,6 @@ def gpu_layout(kernel: Kernel) -> GpuLayout:
 def tensor_maps(kernel: Kernel) -> tuple[TensorMap, ...]:
     """The distinct tensor maps of a kernel, in the order of their first uses."""
     found: dict[TensorMap, None] = {}
-    for op in ops_named(kernel.body, "nv_tensor_load", "nv_tensor_store"):
+    for op in ops_named(kernel.body, "nv_tensor_load", "nv_tensor_store", "nv_tensor_prefetch"):
         found.setdefault(map_of(kernel, op))
     return tuple(found)

@@ -52,6 +52,7 @@ REQUIRED: dict[str, dict[str, Check]] = {
     "nv_bulk_wait": {**_PENDING, "read": _bool},
     "nv_tensor_load": {**_MAP, "multicast": _bool},
     "nv_tensor_store": _MAP,
+    "nv_tensor_prefetch": _MAP,
     "nv_wgmma": {
         "columns": _number(8, 256, 8),
         "depth": _number(8, 128),

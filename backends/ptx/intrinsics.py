@@ -52,6 +52,7 @@ NVVM: dict[str, str] = {
     "cp.async.bulk.shared.cta.to.global": "to, from, bytes, hint, flag",
     "cp.async.bulk.tensor.g2s.tile.{1,2,3,4,5}d": "to, mbarrier, map, coordinates, mask, hint, ...",
     "cp.async.bulk.tensor.s2g.tile.{1,2,3,4,5}d": "from, map, coordinates, hint, flag",
+    "cp.async.bulk.tensor.prefetch.tile.{1,2,3,4,5}d": "map, coordinates, hint, flag",
     "cp.async.bulk.commit.group": "stores since the last one become a group",
     "cp.async.bulk.wait.group{,.read}": "all groups but the last so many are done",
     "wgmma.{fence,commit_group}.sync.aligned": "sm_90a alone",
@@ -61,7 +62,7 @@ NVVM: dict[str, str] = {
     "read.ptx.sreg.cluster.ctarank": "number of the workgroup in its cluster",
     "barrier.cluster.{arrive,wait}": "the two halves of a barrier of a cluster",
     "mapa.shared.cluster": "address, rank: the same place of another workgroup of the cluster",
-    "mbarrier.arrive.scope.cluster.space.cluster": "mbarrier anywhere in the cluster, arrivals",
+    "mbarrier.arrive.scope.cta.space.cluster": "mbarrier anywhere in the cluster, arrivals",
     "griddepcontrol.{wait,launch.dependents}": "dependent launches",
 }
 

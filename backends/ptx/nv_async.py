@@ -57,7 +57,8 @@ def emit_arrive(x: Lowering, op: Op) -> None:
         return
     rank = ("i32", _word(x, op.operands[2]))
     there = x.f.call("llvm.nvvm.mapa.shared.cluster", CLUSTER, (SHARED, pointer), rank)
-    name = "llvm.nvvm.mbarrier.arrive.scope.cluster.space.cluster"
+    # Of the own workgroup's scope: a release to the cluster is a fence of the whole device.
+    name = "llvm.nvvm.mbarrier.arrive.scope.cta.space.cluster"
     x.f.call(name, "void", (CLUSTER, there), count)
 
 
@@ -153,6 +154,12 @@ def emit_tensor_store(x: Lowering, op: Op) -> None:
     x.f.call(name, "void", here, _map(x, op), *_coordinates(x, tuple(at)), _NO_HINT, _NO)
 
 
+def emit_tensor_prefetch(x: Lowering, op: Op) -> None:
+    _, *at = op.operands
+    name = f"llvm.nvvm.cp.async.bulk.tensor.prefetch.tile.{len(at)}d"
+    x.f.call(name, "void", _map(x, op), *_coordinates(x, tuple(at)), _NO_HINT, _NO)
+
+
 def emit_commit(x: Lowering, op: Op) -> None:
     x.f.call("llvm.nvvm.cp.async.bulk.commit.group", "void")
 
@@ -177,6 +184,7 @@ EMIT: dict[str, Callable[[Lowering, Op], None]] = {
     "nv_bulk_store": emit_bulk_store,
     "nv_tensor_load": emit_tensor_load,
     "nv_tensor_store": emit_tensor_store,
+    "nv_tensor_prefetch": emit_tensor_prefetch,
     "nv_bulk_commit": emit_commit,
     "nv_bulk_wait": emit_bulk_wait,
     "nv_fence_async": emit_fence,

@@ -232,6 +232,7 @@ HANDLERS = {
     "nv_bulk_store": bulk_store,
     "nv_tensor_load": tensor_load,
     "nv_tensor_store": tensor_store,
+    "nv_tensor_prefetch": nothing,
     "nv_bulk_commit": commit,
     "nv_bulk_wait": bulk_wait,
     "nv_fence_async": nothing,

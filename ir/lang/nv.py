@@ -36,7 +36,8 @@ def init(barriers: Any, index: Any, arrivals: Any) -> Any:
 
 @_function
 def arrive(barriers: Any, index: Any, count: Any = 1, rank: Any = None) -> Any:
-    """Arrive at a barrier; rank: at that of another workgroup of the cluster."""
+    """Arrive at a barrier; rank: at that of another workgroup of the cluster, which orders what was
+    read, but no writes to buffers: fence("device") does."""
 
 
 @_function
@@ -109,6 +110,12 @@ def tensor_load(
 def tensor_store(map: Any, at: Any, source: Any, index: Any) -> Any:
     """Copy a box from source[index ...], laid out as tensor_load does, to coordinates `at`; what
     lies outside is left out. Done when a bulk_wait covers it."""
+
+
+@_function
+def tensor_prefetch(map: Any, at: Any) -> Any:
+    """A hint that the box at coordinates `at` is going to be loaded: the device's cache may fetch
+    it. Also before wait_for_previous(), as loads see what was written in between."""
 
 
 @_function

@@ -196,6 +196,12 @@ def _tensor_store(
     return None
 
 
+def _tensor_prefetch(t: Tracer, node: ast.AST, map_: Entry, at: Entry) -> Entry:
+    view, coordinates = _view(t, node, map_, at)
+    t.op(node, "nv_tensor_prefetch", (view.memory.value, *coordinates), view.attrs)
+    return None
+
+
 def _bulk_wait(t: Tracer, node: ast.AST, pending: Entry, read: Entry) -> Entry:
     left = t.static_int(node, pending, "the number of pending groups")
     t.require_static(node, read, "whether reads are waited for")
@@ -217,4 +223,5 @@ HANDLERS: dict[str, Handler] = {
     "nv.tensor_map": nv_values.make,
     "nv.tensor_load": _tensor_load,
     "nv.tensor_store": _tensor_store,
+    "nv.tensor_prefetch": _tensor_prefetch,
 }

@@ -114,6 +114,15 @@ def tensor_store_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Ty
     return ()
 
 
+def tensor_prefetch_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
+    """Buffer, coordinates."""
+    rank = len(attrs["box"])
+    require(len(operands) == 1 + rank, f"{rank} dimensions take {1 + rank} operands")
+    _buffer(operands[0], "operand 1")
+    _numbers(operands, *range(1, 1 + rank))
+    return ()
+
+
 def wgmma_rule(operands: Types, attrs: Attrs, wanted: Types | None) -> Types:
     """a (array and index or, with attr registers, words), b (array, index), the sum's registers."""
     element, columns, depth = str(attrs["element"]), attrs["columns"], attrs["depth"]
@@ -201,6 +210,8 @@ def _rows() -> None:
         " (attrs shape, strides: expressions of ir.abi; box, swizzle); zeros outside")  # fmt: skip
     _op(a, "nv_tensor_store", -1, tensor_store_rule, "buffer, array, index, coordinates: the way"
         " back; nothing is written outside of the tensor")  # fmt: skip
+    _op(a, "nv_tensor_prefetch", -1, tensor_prefetch_rule,
+        "buffer, coordinates: a load of the box is to come; a hint")  # fmt: skip
     _op(a, "nv_bulk_commit", 0, r.nothing, "the stores since the last one become a group")
     _op(a, "nv_bulk_wait", 0, r.nothing,
         "all groups but the last attr pending are done; attr read: have read arrays")  # fmt: skip

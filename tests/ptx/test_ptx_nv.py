@@ -257,7 +257,7 @@ def only_the_first(text: str) -> str:
          "a copy to workgroups 0x5 of 2"),
         (lambda text: re.sub(r"(mapa.shared.cluster\(.*, i32) 1\)", r"\1 2)", text, count=1),
          "workgroup 2 of a cluster of 2"),
-        (lambda text: re.sub(r"(arrive.scope.cluster.*i32) 1\)", r"\1 3)", text, count=1),
+        (lambda text: re.sub(r"(arrive.scope.cta.space.cluster.*i32) 1\)", r"\1 3)", text, count=1),
          "3 arrive where"),
         (lambda text: re.sub(r"(expect.tx.*i32) 512\)", r"\1 768)", text, count=1), "is stuck"),
         (only_the_first, r"stuck(.|\n)*thread 0 of block 0 waits at .*cluster.wait"),

@@ -71,6 +71,7 @@ NVVM: dict[str, Row] = {
     "cp.async.bulk.shared.cta.to.global": WAIT,
     "cp.async.bulk.tensor.g2s.tile.{1,2,3,4,5}d": BLOCK,
     "cp.async.bulk.tensor.s2g.tile.{1,2,3,4,5}d": WAIT,
+    "cp.async.bulk.tensor.prefetch.tile.{1,2,3,4,5}d": WAIT,
     "cp.async.bulk.commit.group": WAIT,
     "cp.async.bulk.wait.group{,.read}": WAIT,
     "wgmma.{fence,commit_group}.sync.aligned": BLOCK,
@@ -80,7 +81,7 @@ NVVM: dict[str, Row] = {
     "read.ptx.sreg.cluster.ctarank": PURE,
     "barrier.cluster.{arrive,wait}": BLOCK,
     "mapa.shared.cluster": BLOCK,
-    "mbarrier.arrive.scope.cluster.space.cluster": BLOCK,
+    "mbarrier.arrive.scope.cta.space.cluster": BLOCK,
     "griddepcontrol.{wait,launch.dependents}": WAIT,
 }
 

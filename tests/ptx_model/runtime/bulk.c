@@ -166,6 +166,12 @@ API void nv_cp_async_bulk_global_to_shared_cluster(uint32_t site, char *to, cons
     Out o = {.site = site, .from = from, .map = m};                                            \
     memcpy(o.at, (int32_t[]){__VA_ARGS__}, 4 * rank);                                          \
     later(o);                                                                                  \
+  }                                                                                            \
+  API void nv_cp_async_bulk_tensor_prefetch_tile_##rank##d(                                    \
+      uint32_t site, const TensorMap *map, coordinates, uint64_t hint, uint8_t hinted) {       \
+    (void)hint, (void)hinted;                                                                  \
+    const int32_t at[] = {__VA_ARGS__}; /* anywhere */                                         \
+    (void)at, (void)checked(map, rank, site);                                                  \
   }
 #define C1 int32_t a
 #define C2 C1, int32_t b

@@ -63,7 +63,7 @@ API uint64_t nv_mbarrier_arrive_expect_tx_scope_cta_space_cta(uint32_t site, con
 }
 
 /* At another workgroup's, too: an address says which. */
-API void nv_mbarrier_arrive_scope_cluster_space_cluster(uint32_t site, const char *at, uint32_t n) {
+API void nv_mbarrier_arrive_scope_cta_space_cluster(uint32_t site, const char *at, uint32_t n) {
   arrived(find(at, site), site, n, 0);
 }
 
