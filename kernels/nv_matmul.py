@@ -117,6 +117,36 @@ def fill(a, b, tile_a, tile_b, full, free, m, n, k, DEPTH, BN, STAGES, CONSUMERS
 
 
 @device
+def write_rows(total, map_c, out, top, left, side, own, scale, OUT, BN, EPILOGUE):
+    """c = the sums of 64 rows; returns the place for the next 64 columns on their way to c. Some
+    are written twice where BN is no multiple of 64."""
+    leads = local_linear_id() % 128 == 0
+    line = nv.wgmma_row(0)
+    inner = nv.wgmma_column(0)
+    for part in static_range(0, BN, 64):
+        start = min(part, BN - 64)
+        if leads:
+            nv.bulk_wait(pending=1, read=True)  # the copy before the last has left its place
+        nv.named_barrier(1 + own, 128)
+        place = 2 * own + side
+        side ^= 1
+        for i in static_range(0, 32, 2):
+            at = start // 2 + i
+            down = line + 8 * (i // 2 % 2)
+            chunk = (i // 4) ^ (down % 8)
+            pair = vec(f32, 2)(EPILOGUE(total[at] * scale), EPILOGUE(total[at + 1] * scale))
+            store_vector(
+                out, ((place * 64 + down) * 64 + chunk * 8 + inner) // 2, convert(pair, OUT)
+            )
+        nv.fence_async()
+        nv.named_barrier(1 + own, 128)
+        if leads:
+            nv.tensor_store(map_c, (top, left + start), out, (place * 64 * 64,))
+            nv.bulk_commit()
+    return side
+
+
+@device
 def multiply(c, tile_a, tile_b, out, full, free, m, n, k, scale, OUT, DEPTH, BN, STAGES, CONSUMERS,
              CLUSTER, GROUP, B_COLUMNS, EPILOGUE):  # fmt: skip
     """A warpgroup makes 64 rows of each tile of c."""
@@ -128,8 +158,6 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, scale, OUT, DEPTH, BN,
     own = i32(nv.warpgroup()) - 1
     first = local_linear_id() % 128 == 0
     leads = local_linear_id() % 32 == 0
-    line = nv.wgmma_row(0)
-    inner = nv.wgmma_column(0)
     stage = i32(0)
     turn = i32(0)
     flip = i32(0)  # which of the two places for 64 columns on their way to c
@@ -156,25 +184,8 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, scale, OUT, DEPTH, BN,
         nv.wgmma_wait(total)
         if leads:
             give_back(free, before, CLUSTER)
-        for part in static_range(BN // 64):
-            if first:
-                nv.bulk_wait(pending=1, read=True)  # the copy before the last has left its place
-            nv.named_barrier(1 + own, 128)
-            side = 2 * own + flip
-            flip ^= 1
-            for i in static_range(0, 32, 2):
-                at = 32 * part + i
-                down = line + 8 * (i // 2 % 2)
-                chunk = (i // 4) ^ (down % 8)
-                pair = vec(f32, 2)(EPILOGUE(total[at] * scale), EPILOGUE(total[at + 1] * scale))
-                place = (side * 64 + down) * 64 + chunk * 8 + inner
-                store_vector(out, place // 2, convert(pair, OUT))
-            nv.fence_async()
-            nv.named_barrier(1 + own, 128)
-            if first:
-                at_c = ((row * CLUSTER + rank) * rows + own * 64, column * BN + part * 64)
-                nv.tensor_store(map_c, at_c, out, (side * 64 * 64,))
-                nv.bulk_commit()
+        top = (row * CLUSTER + rank) * rows + own * 64
+        flip = write_rows(total, map_c, out, top, column * BN, flip, own, scale, OUT, BN, EPILOGUE)
     if first:
         nv.bulk_wait()
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from gristmill import runtime
 from gristmill.cli import measuring, tune
 from gristmill.cli.main import main
 from gristmill.cli.measuring import Times
+from gristmill.cli.references import References
 from gristmill.cli.tuning_file import flow
 from gristmill.kernels import families
 from project import Project
@@ -298,3 +300,22 @@ def test_times() -> None:
 def test_words_of_the_file_are_yaml() -> None:
     for value in ({"y": 1, "n": [True, 2.5]}, {"A": "no"}, "a b", "x: y", "-", {"T": "f32"}, "1"):
         assert yaml.safe_load(flow(value)) == value
+
+
+def test_a_reference_is_computed_again_where_variants_differ_in_what_it_reads() -> None:
+    asked: list[int] = []
+
+    def reference(args: Any, constexprs: Any) -> Any:
+        asked.append(constexprs["N"])
+        return {**constexprs} if constexprs.get("ALL") else {"y": constexprs["N"]}
+
+    family: Any = SimpleNamespace(reference=reference)
+    found = References(family, {})
+    assert [found.of({"N": n, "BLOCK": b}) for n, b in ((1, 8), (1, 16), (2, 8))] == [
+        {"y": 1},
+        {"y": 1},
+        {"y": 2},
+    ]
+    assert asked == [1, 2]
+    assert found.of({"N": 1, "ALL": 1, "BLOCK": 8})["BLOCK"] == 8
+    assert found.of({"N": 1, "ALL": 1, "BLOCK": 9})["BLOCK"] == 9

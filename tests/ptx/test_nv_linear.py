@@ -1,0 +1,109 @@
+"""Products with weights on Hopper, whole tiles and shared ones: run by the model, and assembled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gristmill.backends.compile import Options
+from gristmill.backends.cubin.assembler import assemble
+from gristmill.backends.ptx.emit import emit
+from gristmill.ir import abi
+from gristmill.ir.core import Kernel
+from gristmill.ir.interp import run
+from gristmill.kernels.family import DTYPES, compare
+from gristmill.kernels.matmul import relu
+from gristmill.kernels.nv_linear import FAMILIES, nv_linear
+from ptx_model.host import Model
+
+ARCH = "sm_90a"
+(FAMILY,) = FAMILIES
+VARIANTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"T": "bf16", "OUT": "bf16", "BN": 128, "STAGES": 3, "LEAST": 2},
+    {"BLOCKS": 2, "BN": 128, "LEAST": 3, "GROUPS": 5},
+    {"BLOCKS": 2, "BN": 128, "TURNS": 2, "LEAST": 3, "GROUPS": 7},
+    {"BN": 128, "TURNS": 2, "GROUPS": 2, "STAGES": 3},
+    {"SWAP": True, "CONSUMERS": 1, "BN": 16, "STAGES": 5, "LEAST": 4},
+    {"SWAP": True, "BLOCKS": 2, "BN": 64, "LEAST": 2},
+    {"BN": 144, "STAGES": 3, "CLUSTER": 2, "GROUPS": 4, "AHEAD": 2},
+    {"BN": 128, "STAGES": 3, "CONSUMERS": 1, "CLUSTER": 4, "AHEAD": 100},
+    {"SWAP": True, "BN": 32, "GROUPS": 3, "LEAST": 5, "EPILOGUE": relu, "AHEAD": 3},
+)
+
+
+@pytest.fixture(autouse=True)
+def tools(require: Callable[..., None]) -> None:
+    require("gcc")
+    require("ptxas")
+
+
+def full(constexprs: dict[str, Any]) -> dict[str, Any]:
+    return {name: default for name, (_, default) in nv_linear.constexprs.items()} | constexprs
+
+
+def grid_of(kernel: Kernel, args: dict[str, Any]) -> tuple[int, int, int]:
+    assert kernel.grid is not None
+    return abi.evaluate(kernel.grid[0], {}, {w: args[w] for w in "mnk"}), 1, 1
+
+
+def right(args: dict[str, Any], constexprs: dict[str, Any]) -> bool:
+    types = {"c": str(constexprs["OUT"]), "counts": "i32"}
+    expected = FAMILY.reference(args, constexprs)
+    assert expected.keys() == types.keys()
+    return all(compare(args[n], want, DTYPES[types[n]]).ok for n, want in expected.items())
+
+
+@pytest.mark.parametrize("constexprs", VARIANTS, ids=str)
+def test_products_agree_with_their_reference_twice(
+    constexprs: dict[str, Any], rng: np.random.Generator
+) -> None:
+    """A launch finds the workspace as the one before has left it."""
+    traced = nv_linear.trace("s", **constexprs)
+    model = Model(traced, ARCH)
+    for args in FAMILY.inputs(rng, full(constexprs)):
+        bits = []
+        for _ in range(2):
+            args["c"].view(np.uint8)[:] = 0xFF  # NaN
+            model.run(list(args.values()), grid_of(traced, args), seed=int(rng.integers(1 << 30)))
+            assert right(args, full(constexprs))
+            bits.append(args["c"].tobytes())
+        assert bits[0] == bits[1]
+
+
+@pytest.mark.parametrize("constexprs", [VARIANTS[3], VARIANTS[6]], ids=str)
+def test_the_interpreter_finds_no_races(
+    constexprs: dict[str, Any], rng: np.random.Generator
+) -> None:
+    traced = nv_linear.trace("s", **constexprs)
+    for args in list(FAMILY.inputs(rng, full(constexprs)))[:3]:
+        report = run(traced, list(args.values()), grid_of(traced, args))
+        assert report.problems == ()
+        assert right(args, full(constexprs))
+
+
+@pytest.mark.parametrize("name", ["partial", "counts"])
+def test_a_workspace_that_is_too_short_is_a_fault(name: str, rng: np.random.Generator) -> None:
+    constexprs = VARIANTS[6]
+    traced = nv_linear.trace("s", **constexprs)
+    args = list(FAMILY.inputs(rng, full(constexprs)))[2]
+    groups, _, _ = grid_of(traced, args)
+    least = {"partial": 2 * groups * 256 * 64, "counts": 2 * groups * 2}
+    model = Model(traced, ARCH)
+    for short in (0, 1):
+        given = dict(args, **{name: args[name][: least[name] - short].copy()})
+        faults = model.run(list(given.values()), (groups, 1, 1))
+        assert bool(faults) == bool(short)
+
+
+def test_the_assembler_keeps_registers_and_does_not_serialise_products() -> None:
+    """C7508 and C7510 to C7515 are what it says where it does."""
+    for constexprs in VARIANTS:
+        made = emit(nv_linear.trace("s", **constexprs), ARCH, Options())
+        _, log = assemble(made.blob, ARCH)
+        assert "0 bytes spill stores" in log, constexprs
+        assert not re.search(r"C75\d\d|warning", log), log
