@@ -4,8 +4,8 @@ bundle has, and torch.
     python benchmarks/cuda_gemv.py [--bundle artifacts]
 
 Matrices rotate, as many as no cache holds, and so do the targets and sources of copies. A copy is
-the faster one of torch's out of a graph and in a stream. Times are the host's, of replays of 6 ms or
-more with their wait, medians of three. Needs torch, cuda-bindings, a driver and a bundle;
+the faster one of torch's out of a graph and in a stream. Times are the host's, of replays of 6 ms
+or more with their wait, medians of three. Needs torch, cuda-bindings, a driver and a bundle;
 PYTHONPATH=src will do for gristmill.
 """
 
