@@ -10,7 +10,8 @@ from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.lang import *
 from gristmill.kernels.family import encode
 
-FOR_HOPPER = {"nv_linear", "nv_matmul", "nv_quantized_gemv"}  # families that are built for no other target
+# Families that are built for no other target.
+FOR_HOPPER = {"nv_linear", "nv_matmul", "nv_quantized_gemv"}
 FOR_NVIDIA = FOR_HOPPER | {"attention_prefill"}
 Case = tuple[list[Any], dict[int, np.ndarray]]  # arguments; by position, what they become
 
