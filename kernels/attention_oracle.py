@@ -172,6 +172,42 @@ def decode_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
     return {"y": Expected(y, WHOLE(off=off[:, :, 0], value=y, T=t))}
 
 
+def fragments_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    """Those of `decode_inputs`, with heads that make up to two workgroups of one of the cache."""
+    for together in (1, 8):
+        for args in decode_inputs(rng, {**constexprs, "HEADS": together}):
+            groups = args["kv_heads"] * -(-args["heads"] // (16 * args["kv_heads"]))
+            split = args["splits"] > 1
+            found = {}
+            for name, value in args.items():
+                found[name] = value if split or name not in ("partial", "stats") else value[:0]
+                if name == "stats":
+                    count = len(args["lengths"]) * groups if split else 0
+                    found["arrived"] = np.zeros(count, np.uint32)
+            yield found
+
+
+def fragments_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
+    """Attention over all splits, and the bound of its error: of scores and exponentials, twice, of
+    weights that are rounded to T, and of sums of fragments (`mma`)."""
+    t, dim = dtype(constexprs), int(constexprs["HEAD_DIM"])
+    together = int(constexprs["WARPS"]) * int(constexprs["KEYS"])
+    batch, heads, _ = args["q"].shape
+    value, off = np.zeros((2, batch, heads, dim))
+    for b, head in np.ndindex(batch, heads):
+        parts = [_split(args, constexprs, b, head, s) for s in range(args["splits"])]
+        score, error, v = (np.concatenate(p) for p in zip(*parts, strict=True))
+        if not len(score):
+            continue
+        steps = len(score) / together + together + args["splits"] + 2
+        _, whole, total, size, relative = _sums(score, 2 * error, v, steps)
+        relative = 2 * relative + u(t) + gamma(4 * len(score) + 8, f32)
+        value[b, head] = total / whole
+        off[b, head] = (relative * size + least(t) * np.abs(v).sum(0)) / whole
+    arrived = Expected(np.zeros(args["arrived"].shape, np.int64))
+    return {"y": Expected(value, WHOLE(off=off, value=value, T=t)), "arrived": arrived}
+
+
 def prefill_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     """Queries at the end of sequences, one of them without any; see `attention_prefill`."""
     t, dim, page = dtype(constexprs), int(constexprs["HEAD_DIM"]), int(constexprs["PAGE"])

@@ -1,8 +1,8 @@
 """New keys and values into the pages of a KV cache, in the cache's element type.
 
-The caches are [pages, kv_heads, page, head], the layout of `attention_decode`, of which no shipped
-specialization reads an i8 cache; a block table says in which page the positions n * page ...
-n * page + page - 1 of a sequence lie.
+The caches are [pages, kv_heads, page, head], the layout of `attention_decode` and
+`attention_decode_fragments`, of which the latter reads i8 caches; a block table says in which page
+the positions n * page ... n * page + page - 1 of a sequence lie.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from gristmill.kernels.family import encode
 
 # Families that are built for no other target.
 FOR_HOPPER = {"nv_linear", "nv_matmul", "nv_quantized_gemv"}
-FOR_NVIDIA = FOR_HOPPER | {"attention_prefill"}
+FOR_NVIDIA = FOR_HOPPER | {"attention_prefill", "attention_decode_fragments"}
 Case = tuple[list[Any], dict[int, np.ndarray]]  # arguments; by position, what they become
 
 
