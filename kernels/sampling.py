@@ -15,24 +15,27 @@ import numpy as np
 from ..ir.lang import (
     Read,
     Write,
-    bitcast,
     ceil_div,
     convert,
     device,
-    exp,
     f32,
     group_id,
     i32,
     isinf,
     isnan,
     kernel,
+    load_vector,
     local_id,
     log,
+    registers,
     select,
     static_range,
+    subgroup_any,
+    subgroup_id,
     u32,
+    workgroup_array,
 )
-from .common import add, block_argmax, block_reduce, greater
+from .common import block_argmax, block_reduce, greater
 from .family import (
     Args,
     Constexprs,
@@ -42,68 +45,12 @@ from .family import (
     empty,
 )
 from .philox import philox, words_of_rows
+from .sampling_candidates import candidates, share_of_candidates
+from .sampling_keys import from_ordered, key_of_count, key_of_mass, ordered
 
 LOWEST = float("-inf")
 COLDEST = 1e-30  # of temperatures: below it they count as 0, as what a logit is over them overflows
 HOTTEST = 1e30
-
-
-@device
-def ordered(value):
-    """A u32 that is greater where the float is; 0 of a NaN."""
-    bits = bitcast(value, u32)
-    key = select(bits >> u32(31) != 0, ~bits, bits | u32(0x80000000))
-    return select(isnan(value), u32(0), key)
-
-
-@device
-def from_ordered(key):
-    """The float of an `ordered` key."""
-    return bitcast(select(key >> u32(31) != 0, key & u32(0x7FFFFFFF), ~key), f32)
-
-
-@device
-def count_from(logits, base, cols, key, BLOCK, SUBGROUP):
-    """How many elements of the row have at least this key."""
-    found = i32(0)
-    for c in range(local_id(0), cols, BLOCK):
-        found += select(ordered(logits[base + c]) >= key, i32(1), i32(0))
-    return block_reduce(found, add, i32, BLOCK, SUBGROUP)
-
-
-@device
-def mass_from(logits, base, cols, key, top, inverse, BLOCK, SUBGROUP):
-    """The sum of exp((logit - top) * inverse) over the elements that have at least this key."""
-    found = f32(0)
-    for c in range(local_id(0), cols, BLOCK):
-        value = logits[base + c]
-        if ordered(value) >= key:
-            found += exp((value - top) * inverse)
-    return block_reduce(found, add, f32, BLOCK, SUBGROUP)
-
-
-@device
-def key_of_count(logits, base, cols, k, BLOCK, SUBGROUP):
-    """The greatest key that at least k elements reach, bit by bit."""
-    key = u32(0)
-    for step in range(32):
-        trial = key | (u32(1) << u32(31 - step))
-        if count_from(logits, base, cols, trial, BLOCK, SUBGROUP) >= k:
-            key = trial
-    return key
-
-
-@device
-def key_of_mass(logits, base, cols, least, share, top, inverse, BLOCK, SUBGROUP):
-    """The greatest key whose elements have that share of the mass of those from key `least` on,
-    and at most that of `top`."""
-    wanted = share * mass_from(logits, base, cols, least, top, inverse, BLOCK, SUBGROUP)
-    key = u32(0)
-    for step in range(32):
-        trial = key | (u32(1) << u32(31 - step))
-        if mass_from(logits, base, cols, trial, top, inverse, BLOCK, SUBGROUP) >= wanted:
-            key = trial
-    return min(max(key, least), ordered(top))
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(threshold), 1, 1))
@@ -115,6 +62,8 @@ def sample_threshold(
     *,
     BLOCK: int = 256,
     SUBGROUP: int = 1,
+    MOST: int = 0,
+    DIGIT: int = 1,
 ):
     """threshold[r] = the least logit of row r that is kept; equal logits are kept together.
 
@@ -125,23 +74,40 @@ def sample_threshold(
     that.
     """
     row = group_id(0)
-    base = row * cols
+    base = i32(row) * cols
     warm = settings[4 * row] >= COLDEST
     temperature = min(settings[4 * row], HOTTEST)
     k = i32(settings[4 * row + 1])
     share = settings[4 * row + 2]
     least_share = settings[4 * row + 3]
-    top = f32(LOWEST)
-    for c in range(local_id(0), cols, BLOCK):
-        top = max(top, logits[base + c])
-    top = block_reduce(top, greater, f32, BLOCK, SUBGROUP)
     inverse = 1 / temperature
+    top = f32(LOWEST)
     key = ordered(f32(LOWEST))
-    if warm:
-        if k > 0 and k < cols:
-            key = max(key, key_of_count(logits, base, cols, k, BLOCK, SUBGROUP))
+    if MOST > 0 and warm and k > 0 and k <= MOST and k < cols:
+        keys = workgroup_array(u32, MOST)
+        if cols % 4 == 0:
+            top, least, reached = candidates(
+                logits, base, cols, k, keys, MOST, BLOCK, SUBGROUP, 4)  # fmt: skip
+            key = max(key, least)
+        else:
+            top, least, reached = candidates(
+                logits, base, cols, k, keys, MOST, BLOCK, SUBGROUP, 1)  # fmt: skip
+            key = max(key, least)
         if share < 1:
-            key = key_of_mass(logits, base, cols, key, share, top, inverse, BLOCK, SUBGROUP)
+            kept = share_of_candidates(keys, reached, share, top, inverse, MOST, BLOCK)
+            # More equal ones than there is room for are rare: one subgroup is enough for them.
+            if subgroup_id() == 0 and subgroup_any(reached == 0):
+                kept = key_of_mass(logits, base, cols, key, share, top, inverse,
+                                   SUBGROUP, SUBGROUP, DIGIT)  # fmt: skip
+            key = min(max(key, kept), ordered(top))
+    else:
+        for c in range(local_id(0), cols, BLOCK):
+            top = max(top, logits[base + c])
+        top = block_reduce(top, greater, f32, BLOCK, SUBGROUP)
+        if warm and k > 0 and k < cols:
+            key = max(key, key_of_count(logits, base, cols, k, BLOCK, SUBGROUP))
+        if warm and share < 1:
+            key = key_of_mass(logits, base, cols, key, share, top, inverse, BLOCK, SUBGROUP, DIGIT)
     least = from_ordered(key)
     if least_share > 0:
         least = min(max(least, top + temperature * log(least_share)), top)
@@ -156,6 +122,24 @@ def gumbel(word):
     return -log(-log(unit))
 
 
+@device
+def read_quads(logits, base, first, cols, BLOCK, AT_ONCE):
+    """The logits of AT_ONCE quads, BLOCK apart, of the row at `base`; -inf behind its end."""
+    values = registers(f32, 4 * AT_ONCE, LOWEST)
+    if cols % 4 == 0:
+        for n in static_range(AT_ONCE):
+            quad = min(first + n * BLOCK, cols // 4 - 1)
+            found = load_vector(logits, base // 4 + quad, 4)
+            for lane in static_range(4):
+                values[4 * n + lane] = found[lane]
+    else:
+        for n in static_range(4 * AT_ONCE):
+            at = 4 * (first + n // 4 * BLOCK) + n % 4
+            if at < cols:
+                values[n] = logits[base + at]
+    return values
+
+
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(tokens), 1, 1))
 def sample_token(
     logits: Read[f32],
@@ -168,6 +152,7 @@ def sample_token(
     *,
     BLOCK: int = 256,
     SUBGROUP: int = 1,
+    AT_ONCE: int = 1,
 ):
     """tokens[r] = the column of row r with the greatest logit / temperature + noise, of those whose
     logit is at least threshold[r]; at a temperature below COLDEST without either.
@@ -180,26 +165,34 @@ def sample_token(
     which sum is the greatest is the same.
     """
     row = group_id(0)
-    base = row * cols
     temperature = settings[4 * row]
     inverse = 1 / max(temperature, f32(1))
     weight = select(temperature >= COLDEST, min(temperature, f32(1)), f32(0))
     best = f32(0)
     place = i32(-1)
     strange = i32(0)
-    for quad in range(local_id(0), ceil_div(cols, 4), BLOCK):
-        words = philox(u32(quad), u32(row), state[2], state[3], state[0], state[1])
-        for lane in static_range(4):
-            column = i32(quad) * 4 + lane
-            if column < cols:
-                value = logits[base + column]
+    least = threshold[row]
+    base = i32(row) * cols
+    quads = ceil_div(cols, 4)
+    for first in range(i32(local_id(0)), quads, AT_ONCE * BLOCK):
+        values = read_quads(logits, base, first, cols, BLOCK, AT_ONCE)
+        for n in static_range(AT_ONCE):
+            quad = first + n * BLOCK
+            kept = False
+            for lane in static_range(4):
+                value = values[4 * n + lane]
                 if isnan(value) or (isinf(value) and value > 0):
                     strange = 1
-                elif value >= threshold[row] and not isinf(value):
-                    score = value * inverse + gumbel(words[lane]) * weight
-                    if place < 0 or score > best:
-                        best = score
-                        place = column
+                kept = kept or (value >= least and not isinf(value))
+            if kept and quad < quads:  # few are, as a rule: no other needs noise
+                words = philox(u32(quad), u32(row), state[2], state[3], state[0], state[1])
+                for lane in static_range(4):
+                    value = values[4 * n + lane]
+                    if value >= least and not isinf(value):
+                        score = value * inverse + gumbel(words[lane]) * weight
+                        if place < 0 or score > best:
+                            best = score
+                            place = quad * 4 + lane
     best, place = block_argmax(best, place, f32, BLOCK, SUBGROUP)
     strange = block_reduce(strange, greater, i32, BLOCK, SUBGROUP)
     if local_id(0) == 0:

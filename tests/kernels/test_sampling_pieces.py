@@ -54,11 +54,30 @@ def test_random_numbers_depend_on_key_and_stream_and_are_what_they_are_called() 
     assert (np.abs(bell) < 1).mean() == pytest.approx(0.6827, abs=0.02)
 
 
+WAYS: tuple[dict[str, int], ...] = ({}, {"MOST": 4, "DIGIT": 3})
+
+
 def threshold(logits: list[float], *settings: float) -> float:
-    found = np.zeros(1, np.float32)
+    """The same by each way of finding it."""
     row, four = np.array([logits], np.float32), np.array(settings, np.float32)
-    run(sample_threshold.trace("test"), [row, four, found, len(logits)], (1, 1, 1))
-    return float(found[0])
+    found = []
+    for way in WAYS:
+        least = np.zeros(1, np.float32)
+        kernel = sample_threshold.trace("test", BLOCK=32, SUBGROUP=32, **way)
+        report = run(kernel, [row, four, least, len(logits)], (1, 1, 1))
+        assert not report.problems
+        found.append(float(least[0]))
+    assert len(set(map(str, found))) == 1, found
+    return found[0]
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("k", [1, 3, 4])
+def test_more_equal_logits_than_there_is_room_for_are_kept_together(k: int, share: float) -> None:
+    """Of nine equal ones, room for four: also where the keys differ in their last bits alone."""
+    assert threshold([1.0, *[2.0] * 9, 0.0], 1, k, share, 0) == 2
+    near = [float(np.float32(2) - n * np.float32(2.0**-23)) for n in range(9)]
+    assert threshold([1.0, *near, 0.0], 1, k, 1, 0) == near[k - 1]
 
 
 def test_the_threshold_is_what_top_k_top_p_and_min_p_say() -> None:
