@@ -6,11 +6,41 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..ir.lang import DType, Read, Write, ceil_div, f32, global_id, i32, kernel
+from ..ir.lang import (
+    DType,
+    Read,
+    Write,
+    ceil_div,
+    device,
+    f32,
+    group_id,
+    i32,
+    kernel,
+    local_id,
+    registers,
+    static_range,
+    u32,
+    vec,
+)
+from .common import load, store, zeros
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, normal
+from .movement import divided
 
 
-@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK), 1, 1))
+@device
+def gathered(table, rows, i, cols, T, VEC):
+    """Vector i of y; cols counts vectors."""
+    above, column = divided(u32(i), u32(cols))
+    row = rows[above]
+    inside = row >= 0 and row < len(table) // VEC // cols
+    assert inside, "gather: row number outside the table"
+    value = zeros(T, VEC)
+    if inside:
+        value = load(table, row * cols + i32(column), VEC)
+    return value
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * VEC * EACH), 1, 1))
 def gather(
     table: Read[T],
     rows: Read[I],
@@ -20,20 +50,29 @@ def gather(
     T: DType = f32,
     I: DType = i32,
     BLOCK: int = 256,
+    VEC: int = 1,
+    EACH: int = 1,
 ):
     """y[r, :] = table[rows[r], :]; table has cols columns.
 
-    A row number outside the table is a fault; its row of y is filled with zeros.
+    A row number outside the table is a fault; its row of y is filled with zeros. In vectors, EACH
+    to an invocation, where VEC divides cols.
     """
-    i = global_id(0)
-    if i < len(y):
-        row = rows[i // cols]
-        inside = row >= 0 and row < len(table) // cols
-        assert inside, "gather: row number outside the table"
-        if inside:
-            y[i] = table[row * cols + i % cols]
-        else:
-            y[i] = T(0)
+    if VEC > 1 and cols % VEC == 0:
+        first = i32(group_id(0) * (BLOCK * EACH) + local_id(0))
+        last = i32(len(y)) // VEC - 1
+        values = registers(vec(T, VEC), EACH, 0)
+        for n in static_range(EACH):
+            i = min(first + n * BLOCK, last)
+            values[n] = gathered(table, rows, i, cols // VEC, T, VEC)
+        for n in static_range(EACH):
+            if first + n * BLOCK <= last:
+                store(y, first + n * BLOCK, values[n], VEC)
+    else:
+        for k in range(VEC * EACH):
+            i = i32((group_id(0) * (VEC * EACH) + k) * BLOCK + local_id(0))
+            if i < len(y):
+                y[i] = gathered(table, rows, i, cols, T, 1)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

@@ -18,9 +18,10 @@ from ..ir.lang import (
     kernel,
     local_id,
     sqrt,
+    static_range,
     u32,
 )
-from .common import add, block_reduce, load, spread, store
+from .common import add, block_reduce, load, load_row, spread, store
 from .family import (
     Args,
     Constexprs,
@@ -33,7 +34,15 @@ from .family import (
     special_rows,
 )
 from .movement import divided
-from .normalization import LAYER_BOUND, SPECIAL, WORDS, normal_error, row_spread, row_sum
+from .normalization import (
+    LAYER_BOUND,
+    SPECIAL,
+    WORDS,
+    kept_moments,
+    normal_error,
+    row_spread,
+    row_sum,
+)
 from .reduction import terms
 
 
@@ -61,6 +70,25 @@ def group_row(x, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, VEC
     scaled_group(x, weight, bias, y, base, first, mean, scale, n, pixels, T, BLOCK, VEC)
 
 
+@device
+def group_kept(x, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """One group by one workgroup that reads it once: up to KEEP vectors stay with each
+    invocation."""
+    n = channels * pixels
+    base = group_id(0) * n
+    row = load_row(x, base, n, T, BLOCK, VEC, KEEP)
+    mean, scale = kept_moments(row, n, eps, BLOCK, SUBGROUP, VEC, KEEP)
+    first = group_id(0) * channels % len(weight)
+    for k in static_range(KEEP):
+        c = local_id(0) + k * BLOCK
+        if c < n:
+            channel = first + i32(divided(u32(c), u32(pixels))[0])
+            factor = scale * convert(weight[channel], f32)
+            shift = spread(convert(bias[channel], f32), f32, VEC)
+            d = convert(row[k], f32) - mean
+            store(y, base + c, convert(d * spread(factor, f32, VEC) + shift, T), VEC)
+
+
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // max(channels * pixels, 1), 1, 1))
 def groupnorm(
     x: Read[T],
@@ -75,13 +103,17 @@ def groupnorm(
     BLOCK: int = 256,
     SUBGROUP: int = 1,
     VEC: int = 1,
+    KEEP: int = 0,
 ):
     """y = (x - mean) / sqrt(var + eps) * weight[c] + bias[c], in f32; mean and var of a group.
 
     x and y are images x len(weight) x pixels; each `channels` of the len(weight) channels are a
-    group. The variance is that of the differences from the mean.
+    group. The variance is that of the differences from the mean. A group of up to BLOCK * VEC *
+    KEEP elements is read once and kept in registers.
     """
-    if pixels % VEC == 0:
+    if KEEP > 0 and pixels % VEC == 0 and channels * (pixels // VEC) <= BLOCK * KEEP:
+        group_kept(x, weight, bias, y, channels, pixels // VEC, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
+    elif pixels % VEC == 0:
         group_row(x, weight, bias, y, channels, pixels // VEC, eps, T, BLOCK, SUBGROUP, VEC)
     else:
         group_row(x, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, 1)

@@ -30,7 +30,10 @@ from ..ir.lang import (
     i32,
     kernel,
     local_id,
+    registers,
+    static_range,
     u32,
+    vec,
 )
 from .common import load, store, zeros
 from .family import (
@@ -57,7 +60,7 @@ def wrapped(index, n):
 
 
 @device
-def take_one(x, rows, y, i, n, inner, T, VEC):
+def taken(x, rows, i, n, inner, T, VEC):
     """Vector i of y; `inner` counts vectors."""
     above, column = divided(u32(i), u32(inner))
     outer, pick = divided(above, u32(len(rows)))
@@ -66,10 +69,10 @@ def take_one(x, rows, y, i, n, inner, T, VEC):
     value = zeros(T, VEC)
     if inside:
         value = load(x, (i32(outer) * n + at) * inner + i32(column), VEC)
-    store(y, i, value, VEC)
+    return value
 
 
-@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * VEC), 1, 1))
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK * VEC * EACH), 1, 1))
 def take(
     x: Read[T],
     rows: Read[I],
@@ -81,16 +84,25 @@ def take(
     I: DType = i32,
     BLOCK: int = 256,
     VEC: int = 1,
+    EACH: int = 1,
 ):
-    """y[o, r, :] = x[o, rows[r], :]; x is outer x n x inner, y outer x len(rows) x inner."""
+    """y[o, r, :] = x[o, rows[r], :]; x is outer x n x inner, y outer x len(rows) x inner. In
+    vectors, EACH to an invocation, where VEC divides inner."""
     if VEC > 1 and inner % VEC == 0:
-        if global_id(0) < len(y) // VEC:
-            take_one(x, rows, y, i32(global_id(0)), n, inner // VEC, T, VEC)
+        first = i32(group_id(0) * (BLOCK * EACH) + local_id(0))
+        last = i32(len(y)) // VEC - 1
+        values = registers(vec(T, VEC), EACH, 0)
+        for k in static_range(EACH):
+            i = min(first + k * BLOCK, last)
+            values[k] = taken(x, rows, i, n, inner // VEC, T, VEC)
+        for k in static_range(EACH):
+            if first + k * BLOCK <= last:
+                store(y, first + k * BLOCK, values[k], VEC)
     else:
-        for k in range(VEC):
-            i = i32((group_id(0) * VEC + k) * BLOCK + local_id(0))
+        for k in range(VEC * EACH):
+            i = i32((group_id(0) * (VEC * EACH) + k) * BLOCK + local_id(0))
             if i < len(y):
-                take_one(x, rows, y, i, n, inner, T, 1)
+                y[i] = taken(x, rows, i, n, inner, T, 1)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK), 1, 1))

@@ -211,13 +211,11 @@ def layernorm_row(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC):
 
 
 @device
-def layernorm_kept(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
-    """A row by one workgroup that reads it once: up to KEEP vectors stay with each invocation."""
-    count = cols // VEC
-    base = group_id(0) * count
+def kept_moments(row, count, eps, BLOCK, SUBGROUP, VEC, KEEP):
+    """The mean of a row of `count` vectors that is kept as `load_row` gives it, and 1 over the root
+    of its variance, the mean square of the differences from that, plus eps."""
     lid = local_id(0)
-    n = convert(cols, f32)
-    row = load_row(x, base, count, T, BLOCK, VEC, KEEP)
+    n = convert(count * VEC, f32)
     sums = zeros(f32, VEC)
     squares = zeros(f32, VEC)
     for k in static_range(KEEP):
@@ -229,15 +227,30 @@ def layernorm_kept(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
             d = convert(row[k], f32) - mean
             squares = squares + d * d
     total = block_reduce(across(squares, add, VEC), add, f32, BLOCK, SUBGROUP)
-    scale = 1 / sqrt(total / n + eps)
+    return mean, 1 / sqrt(total / n + eps)
+
+
+@device
+def normal_kept(row, weight, bias, y, base, count, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """The row at `base` of y, of `count` vectors, from one that is kept as `load_row` gives it."""
+    mean, scale = kept_moments(row, count, eps, BLOCK, SUBGROUP, VEC, KEEP)
     for k in static_range(KEEP):
-        c = lid + k * BLOCK
+        c = local_id(0) + k * BLOCK
         near = min(c, count - 1)
         w = convert(load(weight, near, VEC), f32)
         b = convert(load(bias, near, VEC), f32)
         if c < count:
             d = (convert(row[k], f32) - mean) * scale
             store(y, base + c, convert(d * w + b, T), VEC)
+
+
+@device
+def layernorm_kept(x, weight, bias, y, cols, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """A row by one workgroup that reads it once: up to KEEP vectors stay with each invocation."""
+    count = cols // VEC
+    base = group_id(0) * count
+    row = load_row(x, base, count, T, BLOCK, VEC, KEEP)
+    normal_kept(row, weight, bias, y, base, count, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // max(cols, 1), 1, 1))

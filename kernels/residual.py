@@ -40,7 +40,14 @@ from .family import (
     special_rows,
 )
 from .normalization import FAMILIES as NORMS
-from .normalization import normal_row, rms_scale, row_spread, scale_kept, scaled_row
+from .normalization import (
+    normal_kept,
+    normal_row,
+    rms_scale,
+    row_spread,
+    scale_kept,
+    scaled_row,
+)
 
 
 @device
@@ -136,6 +143,14 @@ def layer_streamed(x, residual, weight, bias, y, n, cols, eps, T, BLOCK, SUBGROU
     normal_row(residual, weight, bias, y, base, mean, scale, n, T, BLOCK, VEC)
 
 
+@device
+def layer_kept(x, residual, weight, bias, y, n, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """A row of n vectors by one workgroup that reads it once."""
+    base = group_id(0) * n
+    row = join_kept(x, residual, base, n, T, BLOCK, VEC, KEEP)
+    normal_kept(row, weight, bias, y, base, n, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
+
+
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(y) // max(cols, 1), 1, 1))
 def layernorm_residual(
     x: Read[T],
@@ -150,10 +165,17 @@ def layernorm_residual(
     BLOCK: int = 256,
     SUBGROUP: int = 1,
     VEC: int = 1,
+    KEEP: int = 0,
 ):
-    """residual += x; y = layernorm(residual, weight, bias, eps), row by row."""
-    if cols % VEC == 0:
-        n = cols // VEC
+    """residual += x; y = layernorm(residual, weight, bias, eps), row by row.
+
+    A row of up to BLOCK * VEC * KEEP elements is read once and kept in registers; others go in
+    vectors if VEC divides cols.
+    """
+    n = cols // VEC
+    if KEEP > 0 and cols % VEC == 0 and n <= BLOCK * KEEP:
+        layer_kept(x, residual, weight, bias, y, n, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
+    elif cols % VEC == 0:
         layer_streamed(x, residual, weight, bias, y, n, cols, eps, T, BLOCK, SUBGROUP, VEC)
     else:
         layer_streamed(x, residual, weight, bias, y, cols, cols, eps, T, BLOCK, SUBGROUP, 1)

@@ -25,9 +25,12 @@ from ..ir.lang import (
     i32,
     kernel,
     may_alias,
+    registers,
     shuffle,
     static_assert,
+    static_range,
     u32,
+    vec,
 )
 from .common import load, store
 from .family import (
@@ -71,9 +74,9 @@ def turned(a, b, cosine, sine, T):
 @device
 def turn(x, table, y, base, angle, c, half, LAYOUT, T, VEC):
     """Pairs c ... c + VEC - 1 of the head at `base`; their row of the table begins at `angle`."""
-    cosine = load(table, (angle + c) // VEC, VEC)
-    sine = load(table, (angle + half + c) // VEC, VEC)
     if LAYOUT == "half" or VEC == 1:
+        cosine = load(table, (angle + c) // VEC, VEC)
+        sine = load(table, (angle + half + c) // VEC, VEC)
         first = base + c if LAYOUT == "half" else base + 2 * c
         second = first + half if LAYOUT == "half" else first + 1
         a, b = load(x, first // VEC, VEC), load(x, second // VEC, VEC)
@@ -81,10 +84,24 @@ def turn(x, table, y, base, angle, c, half, LAYOUT, T, VEC):
         store(y, first // VEC, a, VEC)
         store(y, second // VEC, b, VEC)
     else:
-        place = (base + 2 * c) // (2 * VEC)
-        a, b = split_pairs(load(x, place, 2 * VEC), VEC)
+        turn_neighbours(x, table, y, base, angle, c, half, T, VEC)
+
+
+@device
+def turn_neighbours(x, table, y, base, angle, c, half, T, VEC):
+    """The same of pairs of neighbours, 4 at a time at most: a vector has no more than 8 elements.
+    All are read first, as x and y may be one buffer."""
+    EACH = min(VEC, 4)
+    pairs = registers(vec(T, 2 * EACH), VEC // EACH, 0)
+    place = (base + 2 * c) // (2 * EACH)
+    for n in static_range(VEC // EACH):
+        pairs[n] = load(x, place + n, 2 * EACH)
+    for n in static_range(VEC // EACH):
+        cosine = load(table, (angle + c) // EACH + n, EACH)
+        sine = load(table, (angle + half + c) // EACH + n, EACH)
+        a, b = split_pairs(pairs[n], EACH)
         a, b = turned(a, b, cosine, sine, T)
-        store(y, place, joined_pairs(a, b, VEC), 2 * VEC)
+        store(y, place + n, joined_pairs(a, b, EACH), 2 * EACH)
 
 
 @device
