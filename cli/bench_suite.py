@@ -128,8 +128,7 @@ def _names(row: Row) -> set[str]:
 
 
 def _measured(device: runtime.Device, bundle: runtime.Bundle, row: Row, rounds: int) -> Result:
-    first = row.launches[0]
-    result = Result(f"{first.kernel} {first.specialization}", dict(row.sizes), bound=row.bound)
+    result = Result(row.name, dict(row.sizes), bound=row.bound)
     try:
         kernels = [_judged(device, bundle, launch, row) for launch in row.launches]
         _times(device, row, kernels, rounds, result)
@@ -254,7 +253,7 @@ def _stated(row: Row, value: Any, sizes: dict[str, int]) -> Any:
         fill = value.get("fill")
         if isinstance(fill, Expression):
             fill = computed(row.where, fill, sizes)
-        if isinstance(fill, dict):
+        if isinstance(fill, dict) and "steps" in fill:
             fill = {"steps": computed(row.where, fill["steps"], sizes)}
         return {"shape": shape, "fill": fill}
     return value if isinstance(value, float | dict) else computed(row.where, value, sizes)

@@ -55,10 +55,11 @@ def _copy(setting: Setting) -> Runner:
 
 def _cuda_copy(device: Any, nbytes: int, copies: int) -> Runner:
     kept = [[device.allocate(nbytes, "u8") for _ in range(2)] for _ in range(copies)]
-    places = [[b.allocation.handle.address for b in (y, x)] for x, y in kept]
 
     def prepared(times: int) -> Runner:
         def run() -> None:
+            # Here: the buffers live as long as what runs.
+            places = [[b.allocation.handle.address for b in (y, x)] for x, y in kept]
             with device._context:
                 for number in range(times):
                     pair = places[number % copies]
@@ -95,10 +96,13 @@ def _torch(make: Callable[[Any, Setting], Callable[[], Any]]) -> Peer:
             raise AbsentError("torch is not installed") from error
         if not torch.cuda.is_available():
             raise AbsentError("torch has no GPU")
-        work = make(torch, setting)
-        with torch.cuda.stream(torch.cuda.Stream()):
-            work()  # what a library does once is none of a graph's
-        torch.cuda.synchronize()
+        try:
+            work = make(torch, setting)
+            with torch.cuda.stream(torch.cuda.Stream()):
+                work()  # what a library does once is none of a graph's
+            torch.cuda.synchronize()
+        except RuntimeError as error:
+            raise AbsentError(f"torch: {error}") from error
 
         def prepared(times: int) -> Runner:
             graph = torch.cuda.CUDAGraph()
@@ -160,6 +164,34 @@ def _attention(torch: Any, setting: Setting) -> Callable[[], Any]:
     return lambda: attend(q, k, v, is_causal=True)
 
 
+def _logits(torch: Any, setting: Setting) -> Any:
+    kind = getattr(torch, _TORCH[setting.manifest.params[0].dtype])
+    shape = setting.sizes["rows"], setting.sizes["cols"]
+    return torch.randn(shape, device="cuda").to(kind)
+
+
+def _topk(torch: Any, setting: Setting) -> Callable[[], Any]:
+    x, k = _logits(torch, setting), setting.sizes["k"]
+    return lambda: torch.topk(x, k)
+
+
+def _sample(torch: Any, setting: Setting) -> Callable[[], Any]:
+    """Penalties, top-k 50, top-p 0.9 at a temperature of 0.7, the draw: over sorted rows."""
+    logits = _logits(torch, setting)
+    counts = torch.zeros(logits.shape, device="cuda", dtype=torch.int32)
+
+    def work() -> Any:
+        penalized = torch.where(logits > 0, logits / 1.1, logits * 1.1) - 1.1 * counts - 1.1
+        x = torch.where(counts > 0, penalized, logits) / 0.7
+        least = torch.topk(x, 50).values[:, -1:]
+        ordered, columns = x.masked_fill(x < least, -float("inf")).sort(descending=True)
+        mass = ordered.softmax(-1)
+        kept = mass.masked_fill(mass.cumsum(-1) - mass > 0.9, 0.0)
+        return columns.gather(1, torch.multinomial(kept, 1))
+
+    return work
+
+
 PEERS: dict[str, Peer] = {
     "copy": _copy,
     "numpy.saxpy": _numpy(lambda a: np.float32(a["a"]) * a["x"] + a["y"]),
@@ -174,4 +206,6 @@ PEERS: dict[str, Peer] = {
     "torch.linear": _torch(_linear),
     "torch.scaled_mm": _torch(_scaled_mm),
     "torch.attention": _torch(_attention),
+    "torch.topk": _torch(_topk),
+    "torch.sample": _torch(_sample),
 }

@@ -2,7 +2,8 @@
 
 An argument is a number, a grid expression of the sizes (`ir.abi.evaluate`), or {"shape": [such
 expressions]}, and for a suite {"shape": ..., "fill": FILL}. Floats are normal, integers zeros; FILL
-is `zeros`, `shuffled` (0, 1, 2, ... in random order), {"steps": N} (0, N, 2 N, ...) or a number.
+is `zeros`, `shuffled` (0, 1, 2, ... in random order), {"steps": N} (0, N, 2 N, ...),
+{"repeat": [numbers]} (these again and again) or a number.
 """
 
 from __future__ import annotations
@@ -129,6 +130,8 @@ def _filled(shape: tuple[int, ...], t: DType, fill: Any, rng: np.random.Generato
     count = int(np.prod(shape, dtype=np.int64))
     if isinstance(fill, int | float):
         return np.full(shape, encode(np.array([fill]), t)[0])
+    if isinstance(fill, Mapping) and "repeat" in fill:
+        return encode(np.resize(np.array(fill["repeat"], float), count), t).reshape(shape)
     if isinstance(fill, Mapping):
         return encode(np.arange(count) * fill["steps"], t).reshape(shape)
     if fill == "shuffled":

@@ -4,6 +4,7 @@ about: what it is                   # for readers
 device: cuda                        # where the command names none
 rows:
   - kernel: saxpy                   # or launches: [{kernel, specialization, arguments, when}...]
+    name: saxpy of much             # else the first launch's kernel and specialization
     specialization: f32             # or several: a row each
     sizes: {x: 268435456}           # names for expressions, parameters among them; or several
     arguments: {y: x, a: 2.0}       # all other parameters, see `problem`; {of: NAME} is that
@@ -34,7 +35,7 @@ from .problem import FILLS
 
 FOLDER = "configs/bench"
 _ROW = {"kernel", "specialization", "sizes", "arguments", "launches", "best_of", "where", "bytes"}
-_ROW |= {"operations", "rotating", "against", "bound", "mean"}
+_ROW |= {"operations", "rotating", "against", "bound", "mean", "name"}
 _LAUNCH = {"kernel", "specialization", "arguments", "when"}
 
 
@@ -51,7 +52,7 @@ class Launch:
 @dataclass(frozen=True)
 class Row:
     """A measurement. best_of: sizes that are tried; none in plain rows. mean: a bound for those of
-    the same `where` and specialization together."""
+    the same `where` and specialization together. name: in the table."""
 
     where: str
     launches: tuple[Launch, ...]
@@ -63,6 +64,7 @@ class Row:
     bound: float | None = None
     rotating: tuple[str, ...] = ()
     mean: float | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ def _rows(where: str, row: Any) -> Iterator[Row]:
     for launches in works:
         for sizes in _sizes(where, row.get("sizes")):
             best = tuple(_tried(where, row, sizes))
-            yield replace(common, launches=launches, sizes=sizes, best_of=best)
+            name = str(row.get("name") or f"{launches[0].kernel} {launches[0].specialization}")
+            yield replace(common, launches=launches, sizes=sizes, best_of=best, name=name)
 
 
 def _tried(
@@ -173,7 +176,11 @@ def _argument(where: str, value: Any) -> Any:
         return value
     _keys(where, value, {"shape", "fill"})
     fill = value.get("fill")
-    if isinstance(fill, dict):
+    if isinstance(fill, dict) and "repeat" in fill:
+        _keys(where, fill, {"repeat"})
+        if not all(type(v) in (int, float) for v in _list(fill["repeat"])):
+            _fail(where, f"repeat is a list of numbers, not {fill['repeat']!r:.60}")
+    elif isinstance(fill, dict):
         _keys(where, fill, {"steps"})
         fill = {"steps": _expression(where, fill.get("steps", 1))}
     elif isinstance(fill, str) and fill not in FILLS:

@@ -246,8 +246,16 @@ def test_a_copy_that_is_not_known_is_told() -> None:
 
 
 def test_a_copy_on_a_gpu_moves_as_many_bytes() -> None:
-    """Half of them are read, half written, in the device's own queue, which is waited for."""
+    """Half of them are read, half written, in the device's own queue, which is waited for; and the
+    buffers last as long as that can be asked for."""
     calls: list[Any] = []
+
+    class Buffer:
+        def __init__(self, address: int) -> None:
+            self.allocation = SimpleNamespace(handle=SimpleNamespace(address=address))
+
+        def __del__(self) -> None:
+            calls.append("freed")
 
     class Gpu:
         name = "cuda:1"
@@ -258,15 +266,14 @@ def test_a_copy_on_a_gpu_moves_as_many_bytes() -> None:
 
         def allocate(self, nbytes: int, dtype: str) -> Any:
             assert (nbytes, dtype) == (5120, "u8")
-            return SimpleNamespace(
-                allocation=SimpleNamespace(handle=SimpleNamespace(address=next(self.places)))
-            )
+            return Buffer(next(self.places))
 
         def synchronize(self) -> None:
             assert self._queue.busy
             self._queue.busy = False
 
     runner = peers.PEERS["copy"](peers.Setting(Gpu(), None, {}, {}, 10_300))  # type: ignore[arg-type]
+    assert "freed" not in calls
     calls.clear()
     runner.run()
     assert calls == [("cuMemcpyDtoDAsync", 2000, 1000, 5120, "stream")] * runner.times
