@@ -83,6 +83,7 @@ _NEEDS = {
     "grid_barrier": Level.GRID,
     "nv_cluster_barrier": Level.UNIFORM,
     "nv_named_barrier": Level.SUBGROUP,
+    "nv_named_arrive": Level.SUBGROUP,
     **{n: Level.ROLE for n in ROWS if n.startswith(("nv_wgmma", "nv_set_max"))},
 }
 _WHO = {

@@ -54,6 +54,7 @@ REQUIRED: dict[str, dict[str, Check]] = {
     "nv_tensor_store": _MAP,
     "nv_tensor_prefetch": _MAP,
     "nv_wgmma": {
+        "accumulate": _bool,
         "columns": _number(8, 256, 8),
         "depth": _number(8, 128),
         "element": lambda v, op, kernel: v in SUMS,
@@ -69,4 +70,5 @@ REQUIRED: dict[str, dict[str, Check]] = {
     "nv_set_max_registers": {"count": _number(24, 256, 8)},
     "nv_role": {"first": _number(0, 31), "count": _number(1, 32)},
     "nv_named_barrier": {"count": _number(32, 1024, 32)},
+    "nv_named_arrive": {"count": _number(32, 1024, 32)},
 }

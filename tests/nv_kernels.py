@@ -11,7 +11,7 @@ from gristmill.ir.lang import *
 from gristmill.kernels.family import encode
 
 # Families that are built for no other target.
-FOR_HOPPER = {"nv_linear", "nv_matmul", "nv_quantized_gemv"}
+FOR_HOPPER = {"nv_attention_prefill", "nv_linear", "nv_matmul", "nv_quantized_gemv"}
 FOR_NVIDIA = FOR_HOPPER | {"attention_prefill", "attention_decode_fragments"}
 Case = tuple[list[Any], dict[int, np.ndarray]]  # arguments; by position, what they become
 
@@ -142,9 +142,10 @@ def box_case(rng: np.random.Generator, t: str, rank: int, rows: int, wide: int) 
 def product(
     a: Read[T], b: Read[T], c: ReadWrite[SUM],
     *, T: DType = f16, SUM: DType = f32, N: int = 64, DEPTH: int = 64,
-    TRANSPOSED: bool = False, WORDS: bool = False,
+    TRANSPOSED: bool = False, WORDS: bool = False, BEGINS: bool = False,
 ):  # fmt: skip
-    """c += a @ b of 128 rows: b is N x K, or with TRANSPOSED DEPTH x N; rows of 128 bytes."""
+    """c += a @ b of 128 rows, or with BEGINS c = a @ b: b is N x K, or with TRANSPOSED DEPTH x N;
+    rows of 128 bytes."""
     row_ = 128 // T.bytes
     map_a = nv.tensor_map(a, (128, row_), (128, row_))
     tile_a = workgroup_array(T, (128, row_))
@@ -180,9 +181,11 @@ def product(
             column = n // 4 * (32 // T.bytes) + n // 2 % 2 * 4 * per + lane % 4 * per
             words[n] = packed(a, line * row_ + column, per)
         nv.wgmma_fence()
-        nv.wgmma(total, words, None, tile_b, 0, depth=DEPTH, transposed=TRANSPOSED)
+        nv.wgmma(total, words, None, tile_b, 0, depth=DEPTH, transposed=TRANSPOSED,
+                 accumulate=not BEGINS)  # fmt: skip
     else:
-        nv.wgmma(total, tile_a, (top, 0), tile_b, 0, depth=DEPTH, transposed=TRANSPOSED)
+        nv.wgmma(total, tile_a, (top, 0), tile_b, 0, depth=DEPTH, transposed=TRANSPOSED,
+                 accumulate=not BEGINS)  # fmt: skip
     nv.wgmma_commit()
     nv.wgmma_wait(total)
     for i in static_range(N // 2):
@@ -252,6 +255,10 @@ PRODUCTS: tuple[dict[str, Any], ...] = (
     {"T": "f8e5m2", "N": 16, "DEPTH": 64, "WORDS": True},
     {"T": "f8e4m3", "SUM": "f16", "N": 32, "DEPTH": 32},
     {"T": "f8e5m2", "SUM": "f16", "N": 8, "DEPTH": 32, "WORDS": True},
+    {"T": "f16", "N": 64, "BEGINS": True},
+    {"T": "bf16", "N": 128, "DEPTH": 16, "BEGINS": True, "WORDS": True, "TRANSPOSED": True},
+    {"T": "f16", "SUM": "f16", "N": 64, "DEPTH": 32, "BEGINS": True},
+    {"T": "i8", "SUM": "i32", "N": 64, "DEPTH": 128, "BEGINS": True},
 )
 
 
@@ -267,7 +274,7 @@ def product_case(rng: np.random.Generator, constexprs: dict[str, Any]) -> tuple[
     b = rng.integers(low, most + 1, shape)
     c = rng.integers(-8, 9, (128, n))
     right = b if constexprs.get("TRANSPOSED") else b.T[:depth]
-    expected = c + a[:, :depth] @ right
+    expected = c * (not constexprs.get("BEGINS")) + a[:, :depth] @ right
 
     def stored(values: np.ndarray) -> np.ndarray:
         return encode(values, t).reshape(-1)
@@ -300,6 +307,36 @@ def passed_on(x: Read[i32], y: Write[i32], *, LOST: bool = False):
             nv.wait(full, 0, turn % 2)
             y[(group_id(0) * 2 + turn) * 128 + i] = tile[127 - i] + i32(nv.warpgroup()) + 1
             nv.arrive(free, 0)
+
+
+@kernel(workgroup=lambda: 256, grid=lambda: 1)
+def in_turns(y: ReadWrite[i32], turns: i32, *, LOST: bool = False):
+    """Two warpgroups write their numbers below each other, in turns."""
+    count = workgroup_array(i32, 1)
+    if local_id(0) == 0:
+        count[0] = 0
+    barrier()
+    if nv.role(0, 4):
+        take_turns(y, count, turns, 0, LOST)
+    else:
+        nv.named_arrive(2, 256)
+        take_turns(y, count, turns, 1, LOST)
+
+
+@device
+def take_turns(y, count, turns, own, LOST):
+    for _ in range(turns):
+        nv.named_barrier(2 + own, 256)
+        if local_id(0) % 128 == 0:
+            y[count[0]] = i32(1 + own)
+            count[0] = count[0] + 1
+        if not LOST:
+            nv.named_arrive(3 - own, 256)
+
+
+def turns_case(rng: np.random.Generator) -> Case:
+    turns = int(rng.integers(1, 9))
+    return [np.zeros(2 * turns, np.int32), turns], {0: np.tile([1, 2], turns).astype(np.int32)}
 
 
 def passed_case(rng: np.random.Generator, groups: int) -> Case:

@@ -23,6 +23,7 @@ class Arch:
     of a workgroup. bf16: it rounds f32 to bf16. redux: it reduces 32-bit integers over a subgroup
     in one instruction. products: how it multiplies fragments; kernels with others are plain code.
     copies: it copies to workgroup memory while a kernel goes on. float8: it converts 8-bit floats.
+    pairs: it rounds two f32 to a word of f16 or bf16.
     f16 arithmetic, fused multiply-add of every float type, 4x8-bit dot products, atomic f32 and f64
     sums and 64-bit atomics are there on all of them.
     """
@@ -35,6 +36,7 @@ class Arch:
     products: Products = ADA
     copies: bool = True
     float8: bool = True
+    pairs: bool = True
 
     def machine(self, thorough: bool = True) -> Machine:
         """What LLVM generates code for. thorough: its code generator optimises (`effort`).
@@ -65,6 +67,7 @@ _ROWS = (
         products=TURING,
         copies=False,
         float8=False,
+        pairs=False,
     ),
     Arch("sm_80", "7.0", 163 << 10, products=AMPERE, float8=False),
     Arch("sm_86", "7.1", 99 << 10, products=AMPERE, float8=False),

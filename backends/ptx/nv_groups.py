@@ -41,7 +41,8 @@ def emit_warpgroup(x: Lowering, op: Op) -> None:
 
 
 def emit_named_barrier(x: Lowering, op: Op) -> None:
-    name = "llvm.nvvm.barrier.cta.sync.aligned.count"
+    kind = "arrive" if op.name == "nv_named_arrive" else "sync"
+    name = f"llvm.nvvm.barrier.cta.{kind}.aligned.count"
     t, text = x.type_of(op.operands[0]), x.scalar(op.operands[0])
     number = x.arith.converter.convert(text, t, i32)
     x.f.call(name, "void", ("i32", number), ("i32", str(op.attr("count"))))
@@ -72,6 +73,7 @@ EMIT: dict[str, Callable[[Lowering, Op], None]] = {
     "nv_role": emit_role,
     "nv_warpgroup": emit_warpgroup,
     "nv_named_barrier": emit_named_barrier,
+    "nv_named_arrive": emit_named_barrier,
     "nv_set_max_registers": emit_set_max_registers,
     "nv_cluster_rank": emit_cluster_rank,
     "nv_cluster_barrier": _calls("barrier.cluster.arrive", "barrier.cluster.wait"),

@@ -1,7 +1,8 @@
 """Products by warpgroups: wgmma, as inline assembly, for LLVM has no intrinsic of it.
 
-The registers of a sum are tied: an instruction takes them and gives them back. A product is one
-statement of all its steps, so that nothing comes between them.
+The registers of a sum are tied: an instruction takes them and gives them back; one that begins a
+sum gives them only. A product is one statement of all its steps, so that nothing comes between
+them.
 
 A tile is described by 64 bits: its address, the distances between its parts, and its swizzle. Rows
 along the depth: eight rows of 128 bytes are 1024 apart. Rows along the columns of b: a tile of 64
@@ -70,17 +71,21 @@ def emit_wgmma(x: Lowering, op: Op) -> None:
     count = len(sums) // 2 if kept == f16 else len(sums)
     total = "{" + ", ".join(f"${n}" for n in range(count)) + "}"
     kind = f"m64n{columns}k{deep}.{_SUMS[kept.name]}.{name}.{name}"
-    tail = ", 1"  # add to the sum
+    tail = ""
     if kept.is_float:
         tail += ", 1, 1"  # neither operand negated
         if width == 2:
             tail += f", {int(transposed)}" if registers else f", 0, {int(transposed)}"
     lines = []
+    accumulate = bool(op.attr("accumulate"))
+    added = int(accumulate)
     for left, right in zip(lefts, rights, strict=True):
         a = ", ".join(f"${count + n}" for n in left)
         a = f"{{{a}}}" if registers else a
-        lines.append(f"wgmma.mma_async.sync.aligned.{kind} {total}, {a}, ${count + right}{tail};")
-    _tied(x, op, " ".join(lines), sums, inputs)
+        b = f"${count + right}, {added}"
+        lines.append(f"wgmma.mma_async.sync.aligned.{kind} {total}, {a}, {b}{tail};")
+        added = 1
+    _tied(x, op, " ".join(lines), sums, inputs, accumulate)
 
 
 def _moved(x: Lowering, description: str, away: int) -> str:
@@ -93,17 +98,21 @@ def _tied(
     text: str,
     sums: Sequence[Value],
     inputs: list[tuple[str, str, str]],
+    takes: bool = True,
 ) -> None:
-    """Assembly that takes and gives the registers of a sum; two elements of f16 share one."""
+    """Assembly that gives the registers of a sum, and takes them before; two elements of f16 share
+    one."""
     f, kept = x.f, element_of(sums[0].type)
-    given = [x.scalar(v) for v in sums]
+    given = [x.scalar(v) for v in sums] if takes else []
+    count = len(sums) // 2 if kept == f16 else len(sums)
     t = "float" if kept.is_float and kept != f16 else "i32"
-    letter = "f" if t == "float" else "r"
+    letter = "=f" if t == "float" else "=r"
     if kept == f16:
         given = [_pair(x, *given[n : n + 2]) for n in range(0, len(given), 2)]
-    count = len(given)
-    constraints = [f"={letter}"] * count + [c for c, _, _ in inputs] + list(map(str, range(count)))
-    constraints.append("~{memory}")
+    if not given:
+        letter = letter.replace("=", "=&")  # written while inputs are still read
+    constraints = [letter] * count + [c for c, _, _ in inputs]
+    constraints += [*map(str, range(len(given))), "~{memory}"]
     arguments = [f"{ty} {v}" for _, ty, v in inputs] + [f"{t} {v}" for v in given]
     group = "{ " + ", ".join([t] * count) + " }"
     done = f.value(

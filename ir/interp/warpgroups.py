@@ -149,7 +149,7 @@ def wgmma(machine: Machine, frame: Frame, op: Op) -> None:
     for n, (result, value) in enumerate(zip(op.results, sums, strict=True)):
         before = widen(frame.get(value.id), frame.size)
         with np.errstate(all="ignore"):
-            total = before.astype(own.dtype) + own[:, n]
+            total = before.astype(own.dtype) * bool(op.attr("accumulate")) + own[:, n]
             frame.values[result.id] = total.astype(register_type(result.type))  # type: ignore[arg-type]
 
 
@@ -168,9 +168,8 @@ def warpgroup(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.result.id] = own.astype(machine.kernel.index.storage)
 
 
-def named_barrier(machine: Machine, frame: Frame, op: Op) -> None:
-    """Whoever is at it waits until the others have come."""
-    count = int_attr(op, "count")
+def _come(machine: Machine, frame: Frame, op: Op) -> Array:
+    """Places of the named barriers that the invocations have come to now."""
     number = widen(frame.get(op.operands[0].id), frame.size).astype(np.int64)
     odd = (number < 1) | (number >= NAMED)
     if odd.any():
@@ -179,9 +178,17 @@ def named_barrier(machine: Machine, frame: Frame, op: Op) -> None:
         machine.recorder.add(ProblemKind.OUT_OF_BOUNDS, op, int(odd.sum()), lambda: text)
         number = np.where(odd, 1, number)
     places = machine.group_of(frame) * NAMED + number
-    came = machine.named
-    np.add.at(came, places, 1)
-    here = np.unique(places)
+    np.add.at(machine.named, places, 1)
+    return np.unique(places)
+
+
+def named_arrive(machine: Machine, frame: Frame, op: Op) -> None:
+    _come(machine, frame, op)
+
+
+def named_barrier(machine: Machine, frame: Frame, op: Op) -> None:
+    """Whoever is at it waits until the others have come."""
+    count, came, here = int_attr(op, "count"), machine.named, _come(machine, frame, op)
     needed = -(-came[here] // count) * count
 
     def what() -> str:
@@ -220,6 +227,7 @@ HANDLERS = {
     "nv_role": role,
     "nv_warpgroup": warpgroup,
     "nv_named_barrier": named_barrier,
+    "nv_named_arrive": named_arrive,
     "grid_barrier": grid_barrier,
     "nv_cluster_rank": cluster_rank,
     "nv_cluster_barrier": cluster_barrier,

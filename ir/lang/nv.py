@@ -148,8 +148,10 @@ def wgmma(
     b_index: Any,
     depth: Any = None,
     transposed: Any = False,
+    accumulate: Any = True,
 ) -> Any:
-    """total += a @ b by the 128 invocations of a warpgroup, `depth` deep (one row of 128 bytes).
+    """total += a @ b by the 128 invocations of a warpgroup, `depth` deep (one row of 128 bytes);
+    without accumulate, total = a @ b.
     Elements: f16, bf16, f32, i8, u8, f8e4m3, f8e5m2. total: registers of f32 (or f16 for f16 and
     8-bit floats; i32 for integers), half as many as b has columns; see nv.wgmma_row. a: 64 rows of
     a tile as tensor_load lays them out with swizzle 128, or registers of u32 (a_index None). b:
@@ -206,6 +208,11 @@ def warpgroup() -> Any:
 @_function
 def named_barrier(id: Any, count: Any) -> Any:
     """Wait at barrier `id` (1 to 15) for `count` invocations, whole subgroups."""
+
+
+@_function
+def named_arrive(id: Any, count: Any) -> Any:
+    """Count as one of the `count` invocations that come to a named barrier, and go on."""
 
 
 # clusters and launches

@@ -28,15 +28,18 @@ def _warpgroup(t: Tracer, node: ast.AST) -> Entry:
     return t.emit(node, "nv_warpgroup", type=t.index)
 
 
-def _named_barrier(t: Tracer, node: ast.AST, id_: Entry, count: Entry) -> Entry:
-    if isinstance(id_, int) and not 1 <= id_ <= 15:
-        t.fail(node, f"named barriers are 1 to 15, found {id_}")
-    number = int_of(t, node, id_, "the number of a barrier")
-    size = t.static_int(node, count, "the number of invocations")
-    if size % 32 or not 32 <= size <= 1024:
-        t.fail(node, f"whole subgroups wait at a named barrier, found {size} invocations")
-    t.op(node, "nv_named_barrier", (number,), {"count": size})
-    return None
+def _named(name: str) -> Handler:
+    def handler(t: Tracer, node: ast.AST, id_: Entry, count: Entry) -> Entry:
+        if isinstance(id_, int) and not 1 <= id_ <= 15:
+            t.fail(node, f"named barriers are 1 to 15, found {id_}")
+        number = int_of(t, node, id_, "the number of a barrier")
+        size = t.static_int(node, count, "the number of invocations")
+        if size % 32 or not 32 <= size <= 1024:
+            t.fail(node, f"whole subgroups wait at a named barrier, found {size} invocations")
+        t.op(node, name, (number,), {"count": size})
+        return None
+
+    return handler
 
 
 def _plain(name: str) -> Handler:
@@ -57,7 +60,8 @@ HANDLERS: dict[str, Handler] = {
     "nv.wgmma_commit": _plain("nv_wgmma_commit"),
     "nv.role": _role,
     "nv.warpgroup": _warpgroup,
-    "nv.named_barrier": _named_barrier,
+    "nv.named_barrier": _named("nv_named_barrier"),
+    "nv.named_arrive": _named("nv_named_arrive"),
     "nv.cluster_rank": lambda t, node: t.emit(node, "nv_cluster_rank", type=t.index),
     "nv.cluster_barrier": _plain("nv_cluster_barrier"),
     "nv.wait_for_previous": _plain("nv_wait_for_previous"),

@@ -42,6 +42,7 @@ def _wgmma(
     b_index: Entry,
     depth: Entry,
     transposed: Entry,
+    accumulate: Entry,
 ) -> Entry:
     whole_warpgroups(t, node)
     sums = _total(t, node, total)
@@ -62,11 +63,13 @@ def _wgmma(
     if deep % step or not 0 < deep <= row:
         t.fail(node, f"a product of {element} is {step}, {2 * step} .. {row} deep, found {deep}")
     t.require_static(node, transposed, "whether b is transposed")
+    t.require_static(node, accumulate, "whether a product is added to the sum")
     if transposed and element.bits != 16:
         t.fail(node, f"a transposed tile holds 16-bit elements, found {element}")
     operands = _left(t, node, a, a_index, element, deep)
     operands += [right.value, place_of(t, node, right, b_index, ATOM_BYTES)]
     attrs: dict[str, Attr] = {
+        "accumulate": bool(accumulate),
         "columns": columns,
         "depth": deep,
         "element": element.name,

@@ -220,7 +220,8 @@ def _rows() -> None:
     w = "nv_warpgroup"
     _op(w, "nv_wgmma", -1, wgmma_rule,
         "a @ b + sum of a warpgroup: 64 x attr columns, attr depth; tiles in rows of 128 bytes,"
-        " swizzled; attr transposed: b lies in rows along its columns; done at a wait")  # fmt: skip
+        " swizzled; attr transposed: b lies in rows along its columns; without attr accumulate the"
+        " sum before does not count; done at a wait")  # fmt: skip
     _op(w, "nv_wgmma_fence", 0, r.nothing, "registers are ready for products")
     _op(w, "nv_wgmma_commit", 0, r.nothing, "the products since the last one become a group")
     _op(w, "nv_wgmma_wait", -1, same_values,
@@ -234,6 +235,7 @@ def _rows() -> None:
         Effect.ID)  # fmt: skip
     _op(o, "nv_warpgroup", 0, r.index_result, "number of the warpgroup", Effect.ID)
     _op(o, "nv_named_barrier", 1, named_rule, "attr count invocations wait at a barrier, 1 to 15")
+    _op(o, "nv_named_arrive", 1, named_rule, "one of attr count invocations, which does not wait")
     c = "nv_cluster"
     _op(c, "nv_cluster_rank", 0, r.index_result, "number of the workgroup in its cluster",
         Effect.ID)  # fmt: skip

@@ -18,12 +18,14 @@ from nv_kernels import (
     bulk_case,
     bulk_turned,
     grid_sums,
+    in_turns,
     passed_case,
     passed_on,
     product,
     product_case,
     shared_case,
     shared_out,
+    turns_case,
 )
 from warp_products import WARP_PRODUCTS, warp_case, warp_product
 
@@ -98,6 +100,12 @@ def test_workgroups_of_a_cluster_copy_to_each_other(rng: np.random.Generator) ->
 
 def test_roles_wait_for_each_other(rng: np.random.Generator) -> None:
     check(passed_on.trace("s"), passed_case(rng, 3), (3, 1, 1))
+
+
+def test_who_arrives_at_a_named_barrier_goes_on(rng: np.random.Generator) -> None:
+    check(in_turns.trace("s"), turns_case(rng))
+    args, _ = turns_case(rng)
+    assert ProblemKind.ENDLESS_WAIT in kinds(in_turns.trace("s", LOST=True), args)
 
 
 def test_a_wait_that_nothing_ends_is_reported(rng: np.random.Generator) -> None:

@@ -84,6 +84,12 @@ def wrong(x: Read[f16], y: ReadWrite[f16], w: Write[f32], n: i32, f: f32, *, SIZ
         nv.named_barrier(16, 32)
     if WHAT == "barrier size":
         nv.named_barrier(1, 33)
+    if WHAT == "arrival size":
+        nv.named_arrive(1, 2048)
+    if WHAT == "divergent arrival" and local_id(0) < n:
+        nv.named_arrive(1, 64)
+    if WHAT == "begins" and n > 0:
+        nv.wgmma(total, tile, 0, tile, 0, accumulate=n > 1)
     if WHAT == "divergent product" and nv.role(0, 1):
         nv.wgmma(total, tile, 0, tile, 0)
     if WHAT == "product of some" and local_id(0) < n:
@@ -127,6 +133,9 @@ def wrong(x: Read[f16], y: ReadWrite[f16], w: Write[f32], n: i32, f: f32, *, SIZ
         ("register count", "a multiple of 8 from 24 to 240, found 100"),
         ("barrier number", "named barriers are 1 to 15, found 16"),
         ("barrier size", "whole subgroups wait at a named barrier, found 33"),
+        ("arrival size", "whole subgroups wait at a named barrier, found 2048"),
+        ("divergent arrival", "nv_named_arrive under a condition that differs"),
+        ("begins", "whether a product is added to the sum"),
         ("divergent product", "nv_wgmma under a condition that differs between invocations of a w"),
         ("product of some", "nv_wgmma_wait under a condition that differs"),
         ("divergent grid", "grid_barrier under a condition that differs between workgroups of a"),

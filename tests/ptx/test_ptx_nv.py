@@ -26,11 +26,13 @@ from nv_kernels import (
     bulk_case,
     bulk_turned,
     grid_sums,
+    in_turns,
     passed_case,
     passed_on,
     product,
     product_case,
     shared_out,
+    turns_case,
 )
 from ptx_model import host
 from ptx_model.host import Model, ModelError
@@ -101,6 +103,14 @@ def test_products_of_warpgroups(constexprs: dict[str, Any], rng: np.random.Gener
 def test_roles_and_named_barriers(rng: np.random.Generator) -> None:
     text = check(passed_on.trace("s"), passed_case(rng, 3), rng, 3)
     assert re.search(r"bar(rier)?(\.cta)?\.sync(\.aligned)?\s+1, 128", text)
+
+
+def test_who_arrives_at_a_named_barrier_goes_on(rng: np.random.Generator) -> None:
+    text = check(in_turns.trace("s"), turns_case(rng), rng)
+    assert re.search(r"bar(rier)?(\.cta)?\.arrive(\.aligned)?\s+\d, 256", text)
+    args, _ = turns_case(rng)
+    with pytest.raises(ModelError, match="is stuck"):
+        Model(in_turns.trace("s", LOST=True), ARCH).run(args, ONE)
 
 
 def test_a_wait_that_nothing_ends_is_found(rng: np.random.Generator) -> None:

@@ -13,8 +13,9 @@ from .table import NotModelledError
 _LINE = re.compile(r'(%\S+) = call (\{.*?\}) asm sideeffect "(.*?)", "(.*?)"\((.*)\) convergent')
 _WGMMA = re.compile(
     r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.(f32|f16|s32)\.(\w+)\.\4 \{(.*?)\}, "
-    r"(?:\$(\d+)|\{(.*?)\}), \$(\d+), 1((?:, [01])*);"
+    r"(?:\$(\d+)|\{(.*?)\}), \$(\d+), ([01])((?:, [01])*);"
 )
+_BEGINS = re.compile(r"wgmma\.mma_async[^{]*\{[^}]*\}, (?:\$\d+|\{[^}]*\}), \$\d+, 0")
 _WAIT = re.compile(r"wgmma\.wait_group\.sync\.aligned \d;")
 _KINDS = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
 _DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
@@ -50,21 +51,24 @@ class Assembly:
         types = [argument.split()[0] for argument in arguments.split(", ")]
         letters = constraints.split(",")
         count = sum(c.startswith("=") for c in letters)
-        tied = letters[len(letters) - 1 - count : -1]
-        if letters[-1] != "~{memory}" or tied != list(map(str, range(count))):
+        tied = [c for c in letters if c.isdigit()]
+        own = 0 if letters[0].startswith("=&") else count
+        if letters[-1] != "~{memory}" or tied != list(map(str, range(own))):
             raise NotModelledError(f"constraints of inline assembly: {constraints}")
         self.functions.append(self._function(name, group, text, types, count))
         return f"  {result} = call {group} {name}(i32 {site}, {arguments})"
 
     def _function(self, name: str, group: str, text: str, types: list[str], count: int) -> str:
-        """Arguments are the inputs, then the `count` registers of the sum; $n is one of those for
-        n < count and an input beyond."""
-        inputs, t = len(types) - count, types[-1]
+        """Arguments are the inputs, then the `count` registers of the sum, unless the statement
+        begins it; $n is one of those for n < count and an input beyond."""
+        begins = bool(_BEGINS.match(text))
+        inputs, t = len(types) - count * (not begins), group.strip("{ }").split(",")[0]
         params = ", ".join(f"{ty} %a{n}" for n, ty in enumerate(types))
         body = [f"  %sum = alloca [{count} x {t}], align 16", "  %words = alloca [4 x i32]"]
         for n in range(count):
             body.append(f"  %p{n} = getelementptr {t}, ptr %sum, i64 {n}")
-            body.append(f"  store {t} %a{inputs + n}, ptr %p{n}")
+            first = "zeroinitializer" if begins else f"%a{inputs + n}"
+            body.append(f"  store {t} {first}, ptr %p{n}")
         if _WAIT.fullmatch(text):
             body.append("  call void @model_wgmma_wait(i32 %site)")
         else:
@@ -72,7 +76,7 @@ class Assembly:
             if " ".join(step[0] for step in steps) != text:
                 raise NotModelledError(f"inline assembly: {text}")
             for n, step in enumerate(steps):
-                body += self._step(n, step, count)
+                body += self._step(n, step, count, begins and n == 0)
         whole = "poison"
         for n in range(count):
             body.append(f"  %l{n} = load {t}, ptr %p{n}")
@@ -82,12 +86,12 @@ class Assembly:
         head = f"define internal {group} {name}(i32 %site, {params}) convergent nounwind {{"
         return "\n".join([head, *body, "}"])
 
-    def _step(self, n: int, step: re.Match[str], count: int) -> list[str]:
-        columns, depth, total, kind, sums, a, words, b, flags = step.groups()
+    def _step(self, n: int, step: re.Match[str], count: int, begins: bool) -> list[str]:
+        columns, depth, total, kind, sums, a, words, b, added, flags = step.groups()
         own = ", ".join(f"${n}" for n in range(count))
         per = 2 if total == "f16" else 1  # elements of a register
         odd = sums != own or int(columns) != 2 * count * per or int(depth) != _DEPTHS.get(kind, 0)
-        odd |= per == 2 and kind not in _HALVES
+        odd |= (per == 2 and kind not in _HALVES) or begins != (added == "0")
         wide = kind in ("f16", "bf16")
         known = ("",) if total == "s32" else (", 1, 1",)
         if wide:

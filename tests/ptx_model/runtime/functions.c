@@ -43,6 +43,23 @@ API uint32_t nv_f2tf32_rna(float x) {
   return (bits + 0x1000u) & 0xFFFFE000u;
 }
 
+/* Two f32 as a pair, the upper one first. */
+API uint32_t nv_ff2f16x2_rn(float high, float low) {
+  _Float16 pair[2] = {(_Float16)low, (_Float16)high};
+  uint32_t bits;
+  memcpy(&bits, pair, 4);
+  return bits;
+}
+static uint32_t as_bf16(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  if (x != x) return 0x7FFF;
+  return (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16;
+}
+API uint32_t nv_ff2bf16x2_rn(float high, float low) {
+  return as_bf16(high) << 16 | as_bf16(low);
+}
+
 /* f32 denormals are zero to approximate functions. */
 static float flushed(float x) { return fabsf(x) < FLT_MIN ? copysignf(0, x) : x; }
 

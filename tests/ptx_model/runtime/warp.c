@@ -39,9 +39,20 @@ void clear_barriers(void) {
   of_cluster = 0;
 }
 
-/* count: how many threads the barrier is for. All lanes of a warp come by the same instruction. */
-static void arrive(uint32_t site, uint32_t barrier, uint32_t count) {
+/* count: how many threads the barrier is for. */
+static void come(uint32_t site, uint32_t barrier, uint32_t count) {
   uint32_t *arrived = of_blocks[rank_now()];
+  if (++arrived[barrier] > count)
+    fail(site, "%u threads at a barrier for %u", arrived[barrier], count);
+  if (arrived[barrier] < count) return;
+  epoch++, arrived[barrier] = 0;
+  Thread *own = own_threads();
+  for (uint32_t n = 0; n < thread_count; n++)
+    if (own[n].state == AT_BARRIER && own[n].barrier == barrier) wake(&own[n]);
+}
+
+/* All lanes of a warp come by the same instruction. */
+static void arrive(uint32_t site, uint32_t barrier, uint32_t count) {
   if (barrier >= BARRIERS) fail(site, "there is no barrier %u", barrier);
   for (uint32_t lane = 0; lane < WARP; lane++) {
     const Thread *t = of_warp(lane);
@@ -50,14 +61,7 @@ static void arrive(uint32_t site, uint32_t barrier, uint32_t count) {
       fail(site, "thread %u of this warp waits at another barrier instruction", t->linear);
   }
   now->state = AT_BARRIER, now->site = site, now->barrier = barrier;
-  if (++arrived[barrier] > count)
-    fail(site, "%u threads at a barrier for %u", arrived[barrier], count);
-  if (arrived[barrier] == count) {
-    epoch++, arrived[barrier] = 0;
-    Thread *own = own_threads();
-    for (uint32_t n = 0; n < thread_count; n++)
-      if (own[n].state == AT_BARRIER && own[n].barrier == barrier) wake(&own[n]);
-  }
+  come(site, barrier, count);
   pass();
 }
 API void nv_barrier_cta_sync_aligned_all(uint32_t site, uint32_t id) {
@@ -66,6 +70,11 @@ API void nv_barrier_cta_sync_aligned_all(uint32_t site, uint32_t id) {
 API void nv_barrier_cta_sync_aligned_count(uint32_t site, uint32_t id, uint32_t count) {
   if (count % WARP) fail(site, "a barrier for %u threads: no multiple of %u", count, WARP);
   arrive(site, id, count);
+}
+API void nv_barrier_cta_arrive_aligned_count(uint32_t site, uint32_t id, uint32_t count) {
+  if (count % WARP) fail(site, "a barrier for %u threads: no multiple of %u", count, WARP);
+  if (id >= BARRIERS) fail(site, "there is no barrier %u", id);
+  come(site, id, count);
 }
 
 /* The barrier of a cluster comes in two parts: who has arrived may go on until the wait. */
