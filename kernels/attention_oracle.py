@@ -206,39 +206,60 @@ def fragments_reference(args: Args, constexprs: Constexprs) -> dict[str, Expecte
         off[b, head] = (relative * size + least(t) * np.abs(v).sum(0)) / whole
     arrived = Expected(np.zeros(args["arrived"].shape, np.int64))
     return {"y": Expected(value, WHOLE(off=off, value=value, T=t)), "arrived": arrived}
+# Heads of the cache, heads for each, queries and keys of each sequence, causal, window, cap.
+Prompt = tuple[int, int, tuple[int, ...], tuple[int, ...], int, int, float]
+_PROMPTS: tuple[Prompt, ...] = (
+    (1, 1, (1,), (1,), 1, 0, 0.0),
+    (1, 2, (18, 0, 3), (18, 2, 70), 1, 0, 0.0),
+    (2, 1, (66, 16), (75, 16), 1, 21, 5.0),
+    (1, 1, (34,), (34,), 0, 0, 0.0),
+)
+# Several tiles of queries, whose keys are whole tiles that all of them see, and some more.
+_LONG_PROMPTS: tuple[Prompt, ...] = (
+    (1, 2, (384,), (384,), 1, 0, 0.0),
+    (1, 1, (200, 130), (509, 131), 1, 0, 0.0),
+    (1, 1, (64,), (352,), 0, 0, 3.0),
+    (1, 1, (150,), (400,), 1, 170, 0.0),
+)
 
 
 def prefill_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     """Queries at the end of sequences, one of them without any; see `attention_prefill`."""
+    for prompt in _PROMPTS:
+        yield _prompt(rng, constexprs, prompt)
+
+
+def long_prefill_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
+    """Those, and prompts of several tiles."""
+    for prompt in (*_PROMPTS, *_LONG_PROMPTS):
+        yield _prompt(rng, constexprs, prompt)
+
+
+def _prompt(rng: np.random.Generator, constexprs: Constexprs, prompt: Prompt) -> Args:
     t, dim, page = dtype(constexprs), int(constexprs["HEAD_DIM"]), int(constexprs["PAGE"])
-    for kv_heads, group, queries, lengths, causal, window, cap in (
-        (1, 1, (1,), (1,), 1, 0, 0.0),
-        (1, 2, (18, 0, 3), (18, 2, 70), 1, 0, 0.0),
-        (2, 1, (66, 16), (75, 16), 1, 21, 5.0),
-        (1, 1, (34,), (34,), 0, 0, 0.0),
-    ):
-        most = -(-max(lengths) // page)
-        pages = most * len(lengths) + 1
-        table = rng.permutation(pages)[: most * len(lengths)].reshape(len(lengths), most)
-        k, v = (normal(rng, (pages, kv_heads, page, dim), t) for _ in range(2))
-        _spoil(k, v, table, lengths, t)
-        shape = (sum(queries), kv_heads * group, dim)
-        yield {
-            "q": normal(rng, shape, t),
-            "k_cache": k,
-            "v_cache": v,
-            "table": table.astype(np.int32),
-            "lengths": np.array(lengths, np.int32),
-            "starts": np.cumsum([0, *queries]).astype(np.int32),
-            "y": empty(shape, t),
-            "heads": kv_heads * group,
-            "kv_heads": kv_heads,
-            "most": max(queries),
-            "window": window,
-            "causal": causal,
-            "scale": dim**-0.5,
-            "cap": cap,
-        }
+    kv_heads, group, queries, lengths, causal, window, cap = prompt
+    most = -(-max(lengths) // page)
+    pages = most * len(lengths) + 1
+    table = rng.permutation(pages)[: most * len(lengths)].reshape(len(lengths), most)
+    k, v = (normal(rng, (pages, kv_heads, page, dim), t) for _ in range(2))
+    _spoil(k, v, table, lengths, t)
+    shape = (sum(queries), kv_heads * group, dim)
+    return {
+        "q": normal(rng, shape, t),
+        "k_cache": k,
+        "v_cache": v,
+        "table": table.astype(np.int32),
+        "lengths": np.array(lengths, np.int32),
+        "starts": np.cumsum([0, *queries]).astype(np.int32),
+        "y": empty(shape, t),
+        "heads": kv_heads * group,
+        "kv_heads": kv_heads,
+        "most": max(queries),
+        "window": window,
+        "causal": causal,
+        "scale": dim**-0.5,
+        "cap": cap,
+    }
 
 
 def _seen(args: Args, t: DType, b: int, n: int, head: int, page: int) -> list[np.ndarray]:

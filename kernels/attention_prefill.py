@@ -27,7 +27,6 @@ from ..ir.lang import (
     fragment_load,
     fragment_row,
     fragment_store,
-    group_id,
     i32,
     kernel,
     local_id,
@@ -44,7 +43,7 @@ from ..ir.lang import (
     workgroup_array,
 )
 from .attention_oracle import LOWEST, SPECIAL, WHOLE, prefill_inputs, prefill_reference
-from .attention_prompt import extent
+from .attention_prompt import extent, place
 from .family import Family
 
 _LOG2_E = 1.4426950408889634
@@ -168,10 +167,10 @@ def attention_prefill(
     tile_q = workgroup_array(T, (ROWS, HEAD_DIM + RUN))
     tile_k = workgroup_array(T, (2, BK, HEAD_DIM + RUN))
     tile_v = workgroup_array(T, (2, BK, HEAD_DIM + RUN))
-    head = group_id(1)
-    batch = group_id(2)
+    at = place()
+    _, head, batch = at
     kv_head, row_pages, first, count, position, ahead, begin, end = extent(
-        k_cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK,
+        at, k_cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK,
         "attention_prefill")  # fmt: skip
     row = subgroup_id() * 16
     if count > 0:

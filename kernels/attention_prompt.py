@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from ..ir.lang import device, group_id, i32, num_groups
 
-__all__ = ["extent"]
+__all__ = ["extent", "place"]
 
 
 @device
-def extent(k_cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK, NAME):
-    """Of ROWS queries of a head: the head of the cache, pages of a row of the table, the first
-    query and how many there are, its place among the keys, how far behind its own a token sees
-    keys, and the first key, a multiple of BK, and the end of those that any of them sees.
+def place():
+    """Tile, head and sequence of a workgroup: the last queries see most keys, and come first."""
+    return num_groups(0) - 1 - group_id(0), group_id(1), group_id(2)
+
+
+@device
+def extent(at, k_cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK,
+           NAME):  # fmt: skip
+    """Of ROWS queries of a head, `at` being tile, head and sequence: the head of the cache, pages
+    of a row of the table, the first query and how many there are, its place among the keys, how far
+    behind its own a token sees keys, and the first key, a multiple of BK, and the end of those that
+    any of them sees.
 
     Faults, which begin with NAME: heads that do not share those of the cache evenly, more keys than
     there are pages for.
     """
-    # The last queries see most keys: they come first.
-    tile = num_groups(0) - 1 - group_id(0)
-    head = group_id(1)
-    batch = group_id(2)
+    tile, head, batch = at
     shared = kv_heads > 0 and heads % kv_heads == 0
     assert shared, NAME + ": heads that do not share those of the cache evenly"
     kv_head = min(head // max(heads // max(kv_heads, 1), 1), max(kv_heads - 1, 0))

@@ -19,7 +19,6 @@ from ..ir.lang import (
     exp2,
     f32,
     fma,
-    group_id,
     i32,
     kernel,
     load_vector,
@@ -33,7 +32,7 @@ from ..ir.lang import (
     workgroup_array,
 )
 from .attention_oracle import LOWEST, SPECIAL, WHOLE, prefill_inputs, prefill_reference
-from .attention_prompt import extent
+from .attention_prompt import extent, place
 from .family import Family
 
 _LOG2_E = 1.4426950408889634
@@ -133,10 +132,10 @@ def attention_prefill_tiles(
     tile_v = workgroup_array(f32, (BK, HEAD_DIM))
     scores = workgroup_array(f32, (ROWS, BK + 1))
     lid = local_id(0)
-    head = group_id(1)
-    batch = group_id(2)
+    at = place()
+    _, head, batch = at
     kv_head, row_pages, first, count, position, ahead, begin, end = extent(
-        k_cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK,
+        at, k_cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK,
         "attention_prefill_tiles")  # fmt: skip
     row, lane = lid // TEAM, lid % TEAM
     pair, twin = lid // (BK // 2) * 2, lid % (BK // 2) * 2

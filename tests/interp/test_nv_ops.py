@@ -10,6 +10,8 @@ import pytest
 from gristmill.ir.interp import ProblemKind, run
 from gristmill.ir.lang import *
 from gristmill.kernels.family import DTYPES, compare
+from gristmill.kernels.nv_attention_prefill import FAMILIES as ATTENTION
+from gristmill.kernels.nv_attention_prefill import nv_attention_prefill
 from gristmill.kernels.nv_matmul import FAMILIES, nv_matmul
 from nv_kernels import (
     PRODUCTS,
@@ -96,6 +98,19 @@ def test_the_matrix_product_agrees_with_its_reference(
 
 def test_workgroups_of_a_cluster_copy_to_each_other(rng: np.random.Generator) -> None:
     check(shared_out.trace("s"), shared_case(rng), (4, 1, 1))
+
+
+def test_attention_agrees_with_its_reference(rng: np.random.Generator) -> None:
+    """Warpgroups of one arm go on together here: they take no turns."""
+    constexprs = {"PINGPONG": False, "BK": 64, "GROUPS": 2}
+    full = {n: default for n, (_, default) in nv_attention_prefill.constexprs.items()} | constexprs
+    traced = nv_attention_prefill.trace("s", **constexprs)
+    prompts = list(ATTENTION[0].inputs(rng, full))
+    for args in (prompts[2], prompts[6], prompts[7]):
+        tiles = -(-args["most"] // 128) * args["heads"] * len(args["lengths"])
+        assert run(traced, list(args.values()), (min(tiles, 2), 1, 1)).problems == ()
+        expected = ATTENTION[0].reference(args, full)["y"]
+        assert compare(args["y"], expected, DTYPES["f16"]).ok
 
 
 def test_roles_wait_for_each_other(rng: np.random.Generator) -> None:
