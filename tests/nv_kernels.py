@@ -335,7 +335,7 @@ def take_turns(y, count, turns, own, LOST):
 
 
 def turns_case(rng: np.random.Generator) -> Case:
-    turns = int(rng.integers(1, 9))
+    turns = int(rng.integers(2, 9))
     return [np.zeros(2 * turns, np.int32), turns], {0: np.tile([1, 2], turns).astype(np.int32)}
 
 

@@ -184,6 +184,8 @@ def _come(machine: Machine, frame: Frame, op: Op) -> Array:
 
 def named_arrive(machine: Machine, frame: Frame, op: Op) -> None:
     _come(machine, frame, op)
+    for task in machine.tasks.stack:
+        task.moved = True
 
 
 def named_barrier(machine: Machine, frame: Frame, op: Op) -> None:
