@@ -206,6 +206,8 @@ def fragments_reference(args: Args, constexprs: Constexprs) -> dict[str, Expecte
         off[b, head] = (relative * size + least(t) * np.abs(v).sum(0)) / whole
     arrived = Expected(np.zeros(args["arrived"].shape, np.int64))
     return {"y": Expected(value, WHOLE(off=off, value=value, T=t)), "arrived": arrived}
+
+
 # Heads of the cache, heads for each, queries and keys of each sequence, causal, window, cap.
 Prompt = tuple[int, int, tuple[int, ...], tuple[int, ...], int, int, float]
 _PROMPTS: tuple[Prompt, ...] = (
