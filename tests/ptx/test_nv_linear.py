@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from gristmill.backends.compile import Options
 from gristmill.backends.cubin.assembler import assemble
@@ -21,7 +23,9 @@ from gristmill.kernels.nv_linear import FAMILIES, nv_linear
 from ptx_model.host import Model
 
 ARCH = "sm_90a"
+CONFIGS = Path(__file__).parents[2] / "configs"
 (FAMILY,) = FAMILIES
+DEFAULTS = dict(nv_linear.trace("test").constexprs)
 VARIANTS: tuple[dict[str, Any], ...] = (
     {},
     {"T": "bf16", "OUT": "bf16", "BN": 128, "STAGES": 3, "LEAST": 2},
@@ -34,6 +38,30 @@ VARIANTS: tuple[dict[str, Any], ...] = (
     {"BN": 128, "STAGES": 3, "CONSUMERS": 1, "CLUSTER": 4, "AHEAD": 100},
     {"SWAP": True, "BN": 32, "GROUPS": 3, "LEAST": 5, "EPILOGUE": relu, "AHEAD": 3},
 )
+
+
+def shipped() -> list[dict[str, Any]]:
+    """Constexprs that the configuration and the tuning of a device name."""
+    said = yaml.safe_load((CONFIGS / "kernels/nv_linear.yaml").read_text())
+    found = [*said["variants"]["ptx"], *said["tune"]["spaces"]["ptx"]]
+    for path in (CONFIGS / "tuning").glob("*.yaml"):
+        for entry in yaml.safe_load(path.read_text())["kernels"]:
+            if entry["kernel"] == "nv_linear":
+                found += [shape["winner"] for shape in entry["shapes"]]
+    return found
+
+
+def test_the_workspace_that_is_said_to_be_enough_is_for_all_that_ships() -> None:
+    """A device chooses among them by the sizes of a launch, whose workspace is there already."""
+    args = next(FAMILY.inputs(np.random.default_rng(0), DEFAULTS))
+    shared = [given for given in shipped() if given.get("LEAST")]
+    assert shared
+    for given in shared:
+        c = DEFAULTS | given
+        places = 2 * c["GROUPS"] * c["CONSUMERS"]
+        room = places * 64 * c["BLOCKS"] * c["BN"]
+        assert room <= min(1 << 20, len(args["partial"])), given
+        assert places <= min(256, len(args["counts"])), given
 
 
 @pytest.fixture(autouse=True)
