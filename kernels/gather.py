@@ -56,9 +56,9 @@ def gather(
     """y[r, :] = table[rows[r], :]; table has cols columns.
 
     A row number outside the table is a fault; its row of y is filled with zeros. In vectors, EACH
-    to an invocation, where VEC divides cols.
+    to an invocation, where VEC divides cols and len(y).
     """
-    if VEC > 1 and cols % VEC == 0:
+    if VEC > 1 and cols % VEC == 0 and len(y) % VEC == 0:
         first = i32(group_id(0) * (BLOCK * EACH) + local_id(0))
         last = i32(len(y)) // VEC - 1
         values = registers(vec(T, VEC), EACH, 0)

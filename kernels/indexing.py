@@ -87,8 +87,8 @@ def take(
     EACH: int = 1,
 ):
     """y[o, r, :] = x[o, rows[r], :]; x is outer x n x inner, y outer x len(rows) x inner. In
-    vectors, EACH to an invocation, where VEC divides inner."""
-    if VEC > 1 and inner % VEC == 0:
+    vectors, EACH to an invocation, where VEC divides inner and len(y)."""
+    if VEC > 1 and inner % VEC == 0 and len(y) % VEC == 0:
         first = i32(group_id(0) * (BLOCK * EACH) + local_id(0))
         last = i32(len(y)) // VEC - 1
         values = registers(vec(T, VEC), EACH, 0)
@@ -170,7 +170,7 @@ def scatter_rows(
 
     updates are outer x len(rows) x inner, y outer x len(last) x inner; the rest of y stays.
     """
-    if VEC > 1 and inner % VEC == 0:
+    if VEC > 1 and inner % VEC == 0 and len(y) % VEC == 0:
         if global_id(0) < len(updates) // VEC:
             scatter_one(updates, rows, last, y, i32(global_id(0)), inner // VEC, VEC)
     else:

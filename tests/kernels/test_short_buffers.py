@@ -13,7 +13,10 @@ from gristmill.ir.lang import KernelFunction
 from gristmill.kernels.argmax import argmax_merge, argmax_partials
 from gristmill.kernels.attention_decode import attention_decode
 from gristmill.kernels.attention_merge import attention_merge
+from gristmill.kernels.gather import gather
+from gristmill.kernels.indexing import take
 from gristmill.kernels.scan import scan_blocks, scan_offsets
+from kernel_launch import launch
 
 DIM, PAGE, HEADS, SPLITS, KEYS = 32, 16, 2, 3, 40
 SHORT = [{}, {"partial": 1}, {"stats": 1}, {"partial": DIM, "stats": 2}, {"stats": 10**6}]
@@ -107,3 +110,19 @@ def test_values_and_indices_of_different_lengths_are_a_fault(values: int) -> Non
     faults = launched(argmax_merge, [held, indices, y], (1, 1, 1), BLOCK=4)
     assert faults == ["argmax_merge: values and indices differ in length"]
     assert y[0] == -1
+
+
+@pytest.mark.parametrize("size", [2, 6, 9])
+@pytest.mark.parametrize("wide", [{"VEC": 4, "EACH": 2}, {"VEC": 1}])
+def test_a_result_that_is_no_whole_vectors_is_written_to_its_end(
+    size: int, wide: dict[str, int]
+) -> None:
+    table = np.arange(32, dtype=np.float32)
+    rows = np.array([5, 0, 7], np.int32)
+    expected = table.reshape(-1, 4)[rows].reshape(-1)[:size]
+    y = np.full(size, -7, np.float32)
+    assert launch(gather, table, rows, y, 4, T="f32", **wide) == []
+    np.testing.assert_array_equal(y, expected)
+    words = np.full(size, -7, np.float32)
+    assert launch(take, table, rows, words, 8, 4, T="f32", **wide) == []
+    np.testing.assert_array_equal(words, expected)
