@@ -68,8 +68,12 @@ def tune(arguments: argparse.Namespace) -> int:
     """The command."""
     if arguments.rounds < FEWEST:
         raise CommandError(f"{arguments.rounds} rounds tell nothing apart; at least {FEWEST}")
-    bundle = runtime.open_bundle(arguments.bundle)
     name, _, only = arguments.kernel.partition("/")
+    try:
+        bundle = runtime.open_bundle(arguments.bundle)
+    except runtime.ArtifactMissing as error:
+        do = f"build its points with `scons tune={name} target=TARGET`"
+        raise CommandError(f"{error.where}: no bundle of points to measure; {do}") from error
     family = families().get(name)
     specializations = [s for s in bundle.kernels().get(name, ()) if s == (only or s)]
     if not specializations:
@@ -92,7 +96,7 @@ def tune(arguments: argparse.Namespace) -> int:
             f"(build them with scons tune={name})"
         )
     tuning_file.write(path, has, entries)
-    print(f"written: {path}")
+    print(f"written, for the next build to take in: {path}")
     return 0
 
 

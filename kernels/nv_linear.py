@@ -236,7 +236,8 @@ def nv_linear(
     partial and counts are workspace, which nothing else may use at the same time: two tiles of sums
     and 2 * CONSUMERS counts for each workgroup; 1,048,576 and 256 elements are enough for every
     variant that ships, too few are a fault. What is in partial does not matter; counts are zeros,
-    and zeros again afterwards. GROUPS: as many workgroups as the device holds at once.
+    and zeros again afterwards. GROUPS: as many workgroups as the device holds at
+    once, 132 on an H200.
     """
     static_assert(T.bits == 16 and OUT.bits == 16, "16-bit elements and results")
     static_assert(BN % 8 == 0 and (SWAP or BN >= 64), "BN is a multiple of 8, 64 at least")

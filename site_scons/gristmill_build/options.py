@@ -245,7 +245,9 @@ def _matched(kernels: tuple[KernelRow, ...], targets: tuple[TargetRow, ...], nam
         row = idle[0]
         chosen = ", ".join(target.name for target in targets)
         only = ", ".join(row.targets or ())
-        raise UsageError(f"{row.kernel} is built only for {only}, not for {chosen}")
+        other = (row.targets or ("",))[0]
+        hint = f"; name one of them: target={other}" if other else ""
+        raise UsageError(f"{row.kernel} is built only for {only}, not for {chosen}{hint}")
 
 
 def _tunable(kernels: tuple[KernelRow, ...], targets: tuple[TargetRow, ...]) -> None:
