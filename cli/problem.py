@@ -24,6 +24,7 @@ from .errors import CommandError
 Args = dict[str, Any]
 FILLS = ("zeros", "shuffled")
 COLD = 1 << 28  # bytes, of which no cache holds much
+_COPIES = 64  # of arguments that rotate, at most: each is an upload
 _MOST = 1 << 24  # elements that are drawn; more repeat them
 
 
@@ -101,9 +102,9 @@ def uploaded(
 
 
 def rotations(args: Args, rotating: Sequence[str]) -> int:
-    """How many copies of some arguments no cache holds; 1 for none."""
+    """How many copies of some arguments no cache holds, 2 to 64; 1 where these have no bytes."""
     size = sum(args[name].nbytes for name in rotating)
-    return max(2, math.ceil(COLD / max(1, size))) if rotating else 1
+    return min(_COPIES, max(2, math.ceil(COLD / size))) if size else 1
 
 
 def rotated(

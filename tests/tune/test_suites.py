@@ -175,6 +175,15 @@ def test_copies_of_what_rotates_take_turns(
     assert [len({id(args[n]) for args in turns}) for n in range(3)] == [3, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("count", "copies"), [(0, 1), (1, 64), (8, 64), (1 << 20, 64), (1 << 24, 4), (1 << 27, 2)]
+)
+def test_what_is_small_is_not_uploaded_by_the_million(count: int, copies: int) -> None:
+    args = {"a": np.empty(count, np.float32), "x": np.empty(4, np.float32)}
+    assert problem.rotations(args, ["a"]) == copies
+    assert problem.rotations(args, []) == 1
+
+
 def test_the_geometric_mean_over_the_sizes_of_a_row_is_judged(
     tmp_path: Path, built: Project, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
