@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from ..kernels.family import Expected, Family
 
@@ -42,6 +42,6 @@ class References:
             if all(constexprs.get(name) == value for name, value in seen.items()):
                 return expected
         asked = _Seen(constexprs)
-        expected = self._family.reference(self._args, cast(dict[str, Any], asked))
+        expected = self._family.reference(self._args, asked)
         self._known.append((asked.seen, expected))
         return expected

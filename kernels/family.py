@@ -22,7 +22,7 @@ from ..ir.lang import KernelFunction
 from ..ir.ops.meaning import round_bf16
 
 Args = dict[str, Any]
-Constexprs = dict[str, Any]
+Constexprs = Mapping[str, Any]
 
 _SIGNIFICAND = {"f8e4m3": 4, "f8e5m2": 3, "f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 _LEAST = {"f8e4m3": 2.0**-9, "f8e5m2": 2.0**-16, "f16": 2.0**-24, "bf16": 2.0**-133}
