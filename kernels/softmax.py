@@ -49,7 +49,7 @@ def partial_top(x, base, n, BLOCK, VEC):
     tops = convert(load(x, base + min(lid, n - 1), VEC), f32)
     for c in range(lid + BLOCK, n, BLOCK):
         # Not `max`, by which a NaN loses: a row with a NaN is NaN whatever is taken for its
-        # greatest, and where `max` of the target is not said to do so, this takes a third of it.
+        # greatest, and where `max` of the target is not said to do so, this takes less.
         more = convert(load(x, base + c, VEC), f32)
         tops = select(more > tops, more, tops)
     return across(tops, greater, VEC)
