@@ -21,7 +21,7 @@ _PATIENCE = 30.0  # seconds
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}  # of YAML's own
 _SAME = ("kernel", "specialization", "target")  # of entries, of which the later one counts
 _HEAD = """\
-# Written by `gristmill tune` (docs/TUNING.md): medians in ms of rounds in which all took turns.
+# By `gristmill tune` (docs/TUNING.md), or as `command` says otherwise. Times are medians in ms.
 # A build takes in the winners. `matches`: patterns of the names of devices that this holds for.
 """
 
