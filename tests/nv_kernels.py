@@ -263,7 +263,8 @@ PRODUCTS: tuple[dict[str, Any], ...] = (
 
 
 def product_case(rng: np.random.Generator, constexprs: dict[str, Any]) -> tuple[Case, float]:
-    """Arguments, the answer, and its error bound relative to the sum of the magnitudes."""
+    """Arguments, the answer, and its error bound relative to the sum of the magnitudes. What a sum
+    was before does not count with BEGINS: it is an infinity or a NaN where it can be."""
     t, n = DTYPES[constexprs["T"]], constexprs["N"]
     depth, row = constexprs.get("DEPTH", 64), 128 // t.bytes
     total = DTYPES[constexprs.get("SUM", "f32")]
@@ -274,7 +275,11 @@ def product_case(rng: np.random.Generator, constexprs: dict[str, Any]) -> tuple[
     b = rng.integers(low, most + 1, shape)
     c = rng.integers(-8, 9, (128, n))
     right = b if constexprs.get("TRANSPOSED") else b.T[:depth]
-    expected = c * (not constexprs.get("BEGINS")) + a[:, :depth] @ right
+    expected = a[:, :depth] @ right
+    if not constexprs.get("BEGINS"):
+        expected = c + expected
+    elif total.is_float:
+        c = rng.choice([np.inf, -np.inf, np.nan], c.shape)
 
     def stored(values: np.ndarray) -> np.ndarray:
         return encode(values, t).reshape(-1)

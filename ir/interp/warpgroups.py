@@ -147,9 +147,10 @@ def wgmma(machine: Machine, frame: Frame, op: Op) -> None:
     row, column = places(columns)
     own = product[:, row, column].reshape(frame.size, -1)
     for n, (result, value) in enumerate(zip(op.results, sums, strict=True)):
-        before = widen(frame.get(value.id), frame.size)
+        total = own[:, n]
         with np.errstate(all="ignore"):
-            total = before.astype(own.dtype) * bool(op.attr("accumulate")) + own[:, n]
+            if op.attr("accumulate"):
+                total = widen(frame.get(value.id), frame.size).astype(own.dtype) + total
             frame.values[result.id] = total.astype(register_type(result.type))  # type: ignore[arg-type]
 
 
