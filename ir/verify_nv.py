@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .core import Attr, Kernel, Op
-from .ops.nv import SUMS, WARP_SUMS
+from .dtypes import DTYPES
+from .ops.nv import STEP_BYTES, SUMS, WARP_SUMS
 
 Check = Callable[[Attr, Op, Kernel], bool]
 SWIZZLES = (0, 32, 64, 128)
@@ -39,6 +40,16 @@ def _expressions(fewer: int) -> Check:
     return check
 
 
+def _factor(v: Attr, op: Op, kernel: Kernel) -> bool:
+    """The second factor of a product by a subgroup: as the first, or both integers of 8 bits."""
+    a = dict(op.attrs)["a"]
+    return v == a or {v, a} <= {"i8", "u8"}
+
+
+def _depth(v: Attr, op: Op, kernel: Kernel) -> bool:
+    return v == f"m16n8k{STEP_BYTES // DTYPES[str(dict(op.attrs)['a'])].bytes}"
+
+
 _MAP: dict[str, Check] = {
     "box": _box,
     "shape": _expressions(0),
@@ -62,9 +73,10 @@ REQUIRED: dict[str, dict[str, Check]] = {
         "transposed": _bool,
     },
     "nv_warp_mma": {
-        "shape": lambda v, op, kernel: v in ("m16n8k16", "m16n8k32"),
+        # Checked in the order of their names: the others depend on `a`.
         "a": lambda v, op, kernel: v in WARP_SUMS,
-        "b": lambda v, op, kernel: v in WARP_SUMS,
+        "b": _factor,
+        "shape": _depth,
     },
     "nv_wgmma_wait": {"pending": _number(0, 7)},
     "nv_set_max_registers": {"count": _number(24, 256, 8)},

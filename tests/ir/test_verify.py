@@ -16,7 +16,7 @@ import pytest
 
 from gristmill.ir.builder import Builder
 from gristmill.ir.core import Kernel, Loc, Op, Param, Region, Value, map_region, walk
-from gristmill.ir.dtypes import Access, MemType, Space, VectorType, bool_, f16, f32, i32, u32
+from gristmill.ir.dtypes import Access, DType, MemType, Space, VectorType, bool_, f16, f32, i32, u32
 from gristmill.ir.lang import (
     ReadWrite,
     barrier,
@@ -25,6 +25,7 @@ from gristmill.ir.lang import (
     subgroup_add,
     workgroup_array,
 )
+from gristmill.ir.ops.nv import WARP_SUMS
 from gristmill.ir.text import parse_kernel, print_kernel
 from gristmill.ir.verify import VerifyError, check_limits, shared_bytes, verify
 
@@ -211,6 +212,35 @@ def test_malformed_kernels_are_refused(name: str) -> None:
     with pytest.raises(VerifyError) as caught:
         verify(bad)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shape", "wrong"),
+    [
+        ("f16", "f16", "m16n8k16", ""),
+        ("i8", "u8", "m16n8k32", ""),
+        ("f16", "i8", "m16n8k16", "b='i8'"),
+        ("f16", "bf16", "m16n8k16", "b='bf16'"),
+        ("u8", "f16", "m16n8k32", "b='f16'"),
+        ("i8", "i8", "m16n8k16", "shape='m16n8k16'"),
+        ("bf16", "bf16", "m16n8k32", "shape='m16n8k32'"),
+    ],
+)
+def test_products_of_a_subgroup_are_of_types_and_a_depth_that_go_together(
+    a: str, b: str, shape: str, wrong: str
+) -> None:
+    def product(make: Builder, y: Value) -> None:
+        def words(t: DType, n: int) -> Value:
+            return make.emit("vector", *[make.const(0, t)] * n)
+
+        operands = words(u32, 4), words(u32, 2), words(WARP_SUMS[a], 4)
+        make.op("nv_warp_mma", operands, {"a": a, "b": b, "shape": shape})
+
+    k = build(product, subgroup=32, workgroup=(32, 1, 1))
+    if not wrong:
+        return verify(k)
+    with pytest.raises(VerifyError, match=f"nv_warp_mma cannot have {wrong}"):
+        verify(k)
 
 
 def test_narrow_buffers_may_be_seen_as_words() -> None:
