@@ -154,8 +154,9 @@ def least_candidate(logits, base, cols, k, counts, sums, MOST, BLOCK, VEC):
 
 @device
 def candidates(logits, base, cols, k, keys, MOST, BLOCK, SUBGROUP, VEC):
-    """The greatest logit of the row at `base`; the least key of its k greatest; and how many reach
-    that, or 0 where they are too many. keys: the keys of these, greatest first."""
+    """The greatest logit of the row at `base`; the least key of its k greatest, 0 of fewer numbers;
+    and how many numbers reach that, or 0 where they are too many. keys: the keys of these, greatest
+    first."""
     counts = workgroup_array(i32, BINS)
     sums = workgroup_array(i32, 64)
     found = workgroup_array(u32, MOST)
@@ -166,7 +167,7 @@ def candidates(logits, base, cols, k, keys, MOST, BLOCK, SUBGROUP, VEC):
     begin_counts(counts, BLOCK)
     atomic_add(counts, i32(ordered(top) >> u32(21)), 1)
     place, _ = descend_bins(counts, sums, k, BLOCK, True)
-    least = u32(place) << u32(21)
+    least = max(u32(place) << u32(21), u32(1))  # no NaNs, of which the key is 0
     collect(logits, base, cols, least, found, taken, MOST, BLOCK, VEC)
     few = taken[0] <= MOST
     high, settled = least_candidate(
@@ -180,7 +181,10 @@ def candidates(logits, base, cols, k, keys, MOST, BLOCK, SUBGROUP, VEC):
     barrier()
     least = high
     reached = i32(0)
-    if settled:
+    if settled and count < k:
+        least = u32(0)
+        reached = count
+    elif settled:
         least = keys[k - 1]
         reached = k
         while reached < count and keys[min(reached, MOST - 1)] == least:

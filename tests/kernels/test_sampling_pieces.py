@@ -55,13 +55,16 @@ def test_random_numbers_depend_on_key_and_stream_and_are_what_they_are_called() 
 
 
 WAYS: tuple[dict[str, int], ...] = ({}, {"MOST": 4, "DIGIT": 3})
+ROOMY = {"MOST": 64, "DIGIT": 3}  # room for more than the k greatest
 
 
-def threshold(logits: list[float], *settings: float) -> float:
+def threshold(
+    logits: list[float], *settings: float, ways: tuple[dict[str, int], ...] = WAYS
+) -> float:
     """The same by each way of finding it."""
     row, four = np.array([logits], np.float32), np.array(settings, np.float32)
     found = []
-    for way in WAYS:
+    for way in ways:
         least = np.zeros(1, np.float32)
         kernel = sample_threshold.trace("test", BLOCK=32, SUBGROUP=32, **way)
         report = run(kernel, [row, four, least, len(logits)], (1, 1, 1))
@@ -93,6 +96,19 @@ def test_the_threshold_is_what_top_k_top_p_and_min_p_say() -> None:
     assert threshold(logits, 0, 0, 1, 0) == 3
     assert threshold([-0.5, -2.0, -1.0], 1, 2, 1, 0) == -1
     assert threshold([np.nan, 2.0, np.nan, 1.0], 1, 2, 1, 0) == 1
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize(("nans", "k"), [(200, 8), (60, 40), (61, 5)])
+def test_a_row_with_fewer_numbers_than_k_keeps_them_all_or_their_share(
+    nans: int, k: int, share: float
+) -> None:
+    """Also where the whole row fits among the candidates, and where it has no number at all."""
+    ways = (*WAYS, ROOMY)
+    limit = -np.inf if share == 1 else 0.25
+    for row in ([0.5, -1.0, 0.25, 0.0, *[np.nan] * nans], [np.nan] * (nans + 4)):
+        wanted = limit if row[0] == 0.5 else -np.inf
+        assert threshold(row, 1, k, share, 0, ways=ways) == wanted
 
 
 @pytest.mark.parametrize("settings", [(0, 0, 0), (3, 0, 0), (0, -0.5, 0), (0, 1, 1.5), (2, 0, 1.5)])
