@@ -18,14 +18,15 @@ import numpy as np
 
 from .. import runtime
 from ..kernels import families
-from ..store.expressions import Expression
+from ..store.expressions import LARGEST
 from .check import judge
 from .errors import CommandError
 from .measuring import Runner, race, recorded
 from .peers import PEERS, AbsentError, Setting
 from .problem import arguments as problem
 from .problem import moved, rotated, size_of_first, uploaded
-from .suite import Launch, Row, computed, load
+from .suite import Launch, Row, load, stated
+from .suite_parts import computed, fail, size
 from .table import table
 
 _SEED = 0
@@ -142,6 +143,8 @@ def _measured(device: runtime.Device, bundle: runtime.Bundle, row: Row, rounds: 
         raise  # no other row can be measured
     except runtime.GristmillError as error:
         result.status, result.reason = "failed", str(error)
+    except MemoryError as error:
+        result.status, result.reason = "failed", f"the host is out of memory: {error}"
     return result
 
 
@@ -228,8 +231,13 @@ def _prepared(
             continue
         shared = dict(_shared(row, launch, known))
         own = {n: v for n, v in launch.arguments.items() if n not in shared}
-        declared = {n: _stated(row, value, sizes) for n, value in own.items()}
+        declared = {n: stated(f"{row.where}, {n}", value, sizes) for n, value in own.items()}
         declared |= dict.fromkeys(shared, 0)
+        for param in kernel.manifest.params:
+            length = declared.get(param.name)
+            if param.kind != "scalar" and isinstance(length, int) and not size(length):
+                expected = f"a buffer's elements, 0 to {LARGEST}"
+                fail(f"{row.where}, {param.name}", f"expected {expected}, got {length}")
         args = problem(kernel.manifest, sizes, declared, pool.rng, pool.arrays) | shared
         total += moved(kernel.manifest, args)
         launches.append((kernel, uploaded(pool.device, kernel.manifest, args, pool.buffers)))
@@ -245,18 +253,6 @@ def _shared(row: Row, launch: Launch, known: dict[str, Any]) -> Iterator[tuple[s
             if value["of"] not in known:
                 raise CommandError(f"{row.where}: {name} is of {value['of']!r}, which is not there")
             yield name, known[value["of"]]
-
-
-def _stated(row: Row, value: Any, sizes: dict[str, int]) -> Any:
-    if isinstance(value, dict) and "shape" in value:
-        shape = [computed(row.where, part, sizes) for part in value["shape"]]
-        fill = value.get("fill")
-        if isinstance(fill, Expression):
-            fill = computed(row.where, fill, sizes)
-        if isinstance(fill, dict) and "steps" in fill:
-            fill = {"steps": computed(row.where, fill["steps"], sizes)}
-        return {"shape": shape, "fill": fill}
-    return value if isinstance(value, float | dict) else computed(row.where, value, sizes)
 
 
 def _turns(

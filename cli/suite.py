@@ -26,17 +26,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from ..store.expressions import Expression, ExpressionError
+from ..store.expressions import LARGEST, Expression
 from .errors import CommandError
 from .peers import PEERS
 from .problem import FILLS
+from .suite_parts import (
+    computed,
+    entries,
+    expression,
+    fail,
+    integer,
+    keys,
+    plain,
+    positive,
+    shown,
+    size,
+    sizes,
+    text,
+    texts,
+)
+from .suite_parts import shape as shape_of
 
 FOLDER = "configs/bench"
-_ROW = {"kernel", "specialization", "sizes", "arguments", "launches", "best_of", "where", "bytes"}
-_ROW |= {"operations", "rotating", "against", "bound", "mean", "name"}
-_LAUNCH = {"kernel", "specialization", "arguments", "when"}
+_ONE = {"kernel", "specialization", "arguments"}
+_ROW = _ONE | {"sizes", "launches", "best_of", "where", "bytes", "operations", "rotating"}
+_ROW |= {"against", "bound", "mean", "name"}
+_LAUNCH = _ONE | {"when"}
+_WIDEST = 8  # bytes of an element
 
 
 @dataclass(frozen=True)
@@ -87,11 +105,14 @@ def load(name: str) -> Suite:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise CommandError(f"{path}: not YAML: {error}") from error
-    _keys(str(path), data, {"about", "device", "rows"})
+    keys(str(path), data, {"about", "device", "rows"})
     if not isinstance(data.get("rows"), list) or not data["rows"]:
-        raise CommandError(f"{path}: a suite has a list of rows")
+        fail(str(path), f"a suite has a list of rows, got {shown(data.get('rows'))}")
+    device = text(f"{path}: device", data.get("device", "cpu"))
     rows = [r for n, row in enumerate(data["rows"]) for r in _rows(f"{path}: row {n + 1}", row)]
-    return Suite(path.stem, str(data.get("device", "cpu")), tuple(rows))
+    for row in rows:
+        _computable(row)
+    return Suite(path.stem, device, tuple(rows))
 
 
 def _file(name: str) -> Path:
@@ -108,60 +129,85 @@ def _file(name: str) -> Path:
 
 def _rows(where: str, row: Any) -> Iterator[Row]:
     """The rows that one of the file stands for: one for each specialization and sizes."""
-    _keys(where, row, _ROW)
-    against = _list(row.get("against", []))
-    for name in against:
-        if name not in PEERS:
-            _fail(where, f"unknown peer {name!r} (known: {', '.join(PEERS)})")
+    keys(where, row, _ROW)
+
+    def stated(key: str, read: Any, absent: Any = None) -> Any:
+        return read(f"{where}: {key}", row[key]) if key in row else absent
+
     common = Row(
         where,
         (),
         {},
-        bytes=_expression(where, row.get("bytes")),
-        operations=_expression(where, row.get("operations")),
-        against=tuple(against),
-        bound=row.get("bound"),
-        rotating=tuple(_list(row.get("rotating", []))),
-        mean=row.get("mean"),
+        bytes=stated("bytes", expression),
+        operations=stated("operations", expression),
+        against=stated("against", texts, ()),
+        bound=stated("bound", positive),
+        rotating=stated("rotating", texts, ()),
+        mean=stated("mean", positive),
+        name=stated("name", text, ""),
     )
+    for name in common.against:
+        if name not in PEERS:
+            fail(where, f"unknown peer {name!r} (known: {', '.join(PEERS)})")
+    rule = stated("where", expression)
+    for launches in _works(where, row):
+        name = common.name or f"{launches[0].kernel} {launches[0].specialization}"
+        for one in sizes(where, row.get("sizes")):
+            best = tuple(_tried(where, row, rule, one))
+            yield replace(common, launches=launches, sizes=one, best_of=best, name=name)
+
+
+def _works(where: str, row: Mapping[str, Any]) -> Iterator[tuple[Launch, ...]]:
+    """The launches of a row; of a row of one kernel, for each specialization."""
     if "launches" in row:
-        works = [tuple(_launch(where, launch) for launch in _list(row["launches"]))]
-    else:
-        one = {name: row[name] for name in ("kernel", "arguments") if name in row}
-        named = _list(row.get("specialization"))
-        works = [(_launch(where, {**one, "specialization": name}),) for name in named]
-    for launches in works:
-        for sizes in _sizes(where, row.get("sizes")):
-            best = tuple(_tried(where, row, sizes))
-            name = str(row.get("name") or f"{launches[0].kernel} {launches[0].specialization}")
-            yield replace(common, launches=launches, sizes=sizes, best_of=best, name=name)
+        found = entries(f"{where}: launches", row["launches"])
+        if beside := sorted(_ONE & row.keys()):
+            fail(where, f"{beside[0]} beside launches; it belongs into one of them")
+        yield tuple(_launch(where, launch) for launch in found)
+        return
+    one = {name: row[name] for name in _ONE & row.keys()}
+    if "specialization" not in one:
+        fail(where, "a row has launches, or a kernel and its specialization; got neither")
+    for name in entries(f"{where}: specialization", one["specialization"]):
+        yield (_launch(where, {**one, "specialization": name}),)
 
 
 def _tried(
-    where: str, row: Mapping[str, Any], sizes: Mapping[str, int]
+    where: str, row: Mapping[str, Any], rule: Expression | None, beside: Mapping[str, int]
 ) -> Iterator[dict[str, int]]:
     """The further sizes that make sense beside some."""
-    rule = _expression(where, row.get("where"))
-    best_of = row.get("best_of", {})
-    if not isinstance(best_of, dict) or len(best_of) > 1:
-        _fail(where, "best_of names one size with a list of values")
-    found = [{name: v} for name, values in best_of.items() for v in _list(values)] or [{}]
-    kept = [one for one in found if rule is None or computed(where, rule, {**sizes, **one})]
+    found: list[dict[str, int]] = [{}]
+    if "best_of" in row:
+        best_of = row["best_of"]
+        if not isinstance(best_of, dict) or len(best_of) != 1:
+            fail(where, f"best_of names one size with a list of values, got {shown(best_of)}")
+        ((name, values),) = best_of.items()
+        text(f"{where}: best_of", name)
+        found = [{name: value} for value in entries(f"{where}: best_of", values)]
+        for one in found:
+            if not size(one[name]):
+                expected = f"expected an integer of 0 to {LARGEST}"
+                fail(f"{where}: best_of", f"{expected}, got {shown(one)}")
+    kept = [one for one in found if rule is None or computed(where, rule, {**beside, **one})]
     if not kept:
-        _fail(where, f"nothing of best_of meets {rule.text if rule else ''!r} for {dict(sizes)}")
+        fail(where, f"nothing of best_of meets {rule.text if rule else ''!r} for {dict(beside)}")
     yield from kept
 
 
 def _launch(where: str, launch: Any) -> Launch:
-    _keys(where, launch, _LAUNCH)
-    kernel, specialization = launch.get("kernel"), launch.get("specialization")
-    if not isinstance(kernel, str) or not isinstance(specialization, str):
-        _fail(where, "a launch has a kernel and a specialization")
-    stated = launch.get("arguments", {})
-    if not isinstance(stated, dict):
-        _fail(where, "arguments are a mapping of parameters")
-    arguments = {name: _argument(f"{where}, {name}", value) for name, value in stated.items()}
-    return Launch(kernel, specialization, arguments, _expression(where, launch.get("when")))
+    if isinstance(launch, dict) and not {"kernel", "specialization"} <= launch.keys():
+        fail(where, f"a launch has a kernel and a specialization, got {shown(launch)}")
+    keys(where, launch, _LAUNCH)
+    kernel = text(f"{where}: kernel", launch["kernel"])
+    specialization = text(f"{where}: specialization", launch["specialization"])
+    given = launch.get("arguments", {})
+    if not isinstance(given, dict):
+        fail(where, f"arguments are a mapping of parameters, got {shown(given)}")
+    if odd := [name for name in given if not isinstance(name, str)]:
+        fail(f"{where}: arguments", f"expected names as keys, got {shown(odd[0])}")
+    arguments = {name: _argument(f"{where}, {name}", value) for name, value in given.items()}
+    when = expression(f"{where}: when", launch["when"]) if "when" in launch else None
+    return Launch(kernel, specialization, arguments, when)
 
 
 def _argument(where: str, value: Any) -> Any:
@@ -169,59 +215,65 @@ def _argument(where: str, value: Any) -> Any:
     if isinstance(value, float):
         return value
     if isinstance(value, list):
-        return {"shape": [_expression(where, part) for part in value]}
+        return {"shape": _shape(where, value)}
     if not isinstance(value, dict):
-        return _expression(where, value)
+        return expression(where, value)
     if value.keys() == {"of"}:
+        return {"of": text(f"{where}: of", value["of"])}
+    keys(where, value, {"shape", "fill"})
+    return {"shape": _shape(where, value.get("shape", 1)), "fill": _fill(where, value.get("fill"))}
+
+
+def _shape(where: str, value: Any) -> list[Expression]:
+    place = f"{where}: shape"
+    return [expression(place, part) for part in entries(place, value)]
+
+
+def _fill(where: str, fill: Any) -> Any:
+    """As `problem` has it, with expressions for integers."""
+    match fill:
+        case dict() if fill.keys() == {"repeat"}:
+            numbers = entries(f"{where}: repeat", fill["repeat"])
+            if not all(map(plain, numbers)):
+                fail(f"{where}: repeat", f"expected numbers, got {shown(numbers)}")
+            return {"repeat": numbers}
+        case dict() if fill.keys() == {"steps"}:
+            return {"steps": expression(f"{where}: steps", fill["steps"])}
+        case str() if fill not in FILLS:
+            return expression(f"{where}: fill", fill)
+        case None | str():
+            return fill
+    if not plain(fill):
+        known = f"{', '.join(FILLS)}, {{repeat: numbers}}, {{steps: N}}, a number or an expression"
+        fail(f"{where}: fill", f"expected {known}, got {shown(fill)}")
+    return fill
+
+
+def stated(where: str, value: Any, names: Mapping[str, int]) -> Any:
+    """An argument of a launch, as `problem` takes it, for some sizes."""
+    if isinstance(value, Expression):
+        return integer(where, value, names)
+    if not isinstance(value, dict) or "shape" not in value:
         return value
-    _keys(where, value, {"shape", "fill"})
     fill = value.get("fill")
-    if isinstance(fill, dict) and "repeat" in fill:
-        _keys(where, fill, {"repeat"})
-        if not all(type(v) in (int, float) for v in _list(fill["repeat"])):
-            _fail(where, f"repeat is a list of numbers, not {fill['repeat']!r:.60}")
-    elif isinstance(fill, dict):
-        _keys(where, fill, {"steps"})
-        fill = {"steps": _expression(where, fill.get("steps", 1))}
-    elif isinstance(fill, str) and fill not in FILLS:
-        fill = _expression(where, fill)
-    return {"shape": [_expression(where, p) for p in _list(value.get("shape", 1))], "fill": fill}
+    if isinstance(fill, Expression):
+        fill = integer(where, fill, names)
+    if isinstance(fill, dict) and "steps" in fill:
+        fill = {"steps": integer(where, fill["steps"], names)}
+    return {"shape": shape_of(where, value["shape"], names), "fill": fill}
 
 
-def _sizes(where: str, value: Any) -> list[dict[str, int]]:
-    found = _list(value)
-    for sizes in found:
-        whole = isinstance(sizes, dict) and all(type(v) is int and v >= 0 for v in sizes.values())
-        if not whole:
-            _fail(where, f"sizes are names with integers of at least 0, not {sizes!r:.60}")
-    return found
-
-
-def computed(where: str, expression: Expression, names: Mapping[str, Any]) -> Any:
-    """What an expression is worth; CommandError with its place."""
-    try:
-        return expression.value(names)
-    except ExpressionError as error:
-        return _fail(where, str(error))
-
-
-def _expression(where: str, value: Any) -> Expression | None:
-    try:
-        return None if value is None else Expression(str(value))
-    except ExpressionError as error:
-        return _fail(where, str(error))
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _keys(where: str, data: Any, known: set[str]) -> None:
-    if not isinstance(data, dict):
-        _fail(where, f"expected a mapping, got {type(data).__name__}")
-    if odd := [str(key) for key in data if key not in known]:
-        _fail(where, f"unknown key {odd[0]!r} (known: {', '.join(sorted(known))})")
-
-
-def _fail(where: str, message: str) -> NoReturn:
-    raise CommandError(f"{where}: {message}")
+def _computable(row: Row) -> None:
+    """CommandError where something of a row cannot be computed for one of its sizes."""
+    for further in row.best_of:
+        names = {**row.sizes, **further}
+        launched = [x for x in row.launches if x.when is None or computed(row.where, x.when, names)]
+        if not launched:
+            fail(row.where, f"no launch takes place for {names}; `when` leaves all out")
+        for launch in launched:
+            for name, value in launch.arguments.items():
+                stated(f"{row.where}, {name}", value, names)
+        if row.bytes:
+            integer(f"{row.where}: bytes", row.bytes, {**names, "size": _WIDEST}, 0)
+        if row.operations:
+            integer(f"{row.where}: operations", row.operations, names, 0)

@@ -26,6 +26,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
 }
+LARGEST = 2**40  # of a size that a configuration names
 _LONGEST = 500  # characters: an expression, not a program
 
 

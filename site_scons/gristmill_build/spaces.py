@@ -23,12 +23,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gristmill.store.expressions import LARGEST
+
 from .constexprs import MADE_FROM, Constexprs, constexprs, places
 from .document import Node, nearest
 from .expressions import Expression
 
 MOST = 512  # points of a space: each is an artifact
-LARGEST = 2**40  # of a size
 KEYS = ("specializations", "sizes", "arguments", "cost", "spaces", "rotating")
 
 Argument = tuple[Expression, ...] | Expression | float  # a shape; elements or an integer; a float
