@@ -185,6 +185,9 @@ def nv_quantized_gemv(
 ):
     """y = w @ x; w is len(y) x cols, in a format whose quants are integers; f32 accumulation.
 
+    FORMAT: q4_0, q4_1, q5_0, q5_1, q8_0, q2_k (SPAN a multiple of 1024), q4_k, q5_k, q4_0_planes,
+    q5_0_planes, q8_0_planes, q3_k_planes (SPAN a multiple of 2048) or u4; tracing refuses others.
+
     Of the TEAMS subgroups of a workgroup, every SPLIT take 16 * TILES rows, then the next ones,
     SPAN columns at a time, of which each has a share; a ring of STAGES holds what comes next.
     WORKGROUPS: as many as the device holds at once. x lies in workgroup memory: COLS columns at

@@ -22,21 +22,31 @@ from ..ir.lang import (
     nv,
     registers,
     select,
+    static_assert,
     static_range,
     store_vector,
     u32,
     u32x4,
 )
 from .common import across, add
+from .quantized_formats import *
 from .quantized_sizes import BLOCKED
+from .quantized_superblocks import *
 
+# Integer quants, and a box of 256 elements is enough for blocks of a multiple of 16 bytes.
+FORMATS_READ = (
+    *(q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q4_k, q5_k),
+    *(q4_0_planes, q5_0_planes, q8_0_planes, q3_k_planes, u4),
+)
+_KNOWN = "FORMAT is one of " + ", ".join(f.name for f in FORMATS_READ)
 UNIT = 32  # columns that a decoder takes
 CHUNKS = 4  # of 16 bytes that x under a unit has
 
 
 @device
 def block_of(FORMAT, GROUP):
-    """(columns, (bytes in each part)) of a block of a format, or of a group."""
+    """(columns, (bytes in each part)) of a block of one of FORMATS_READ, or of a group of u4."""
+    static_assert(FORMAT in FORMATS_READ, _KNOWN)
     found = GROUP, (GROUP // 2, 4)  # u4
     for form, block, sizes in BLOCKED:
         if form == FORMAT:

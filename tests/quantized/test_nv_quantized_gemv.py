@@ -14,6 +14,7 @@ from gristmill.ir.lang import Diagnostic
 from gristmill.ir.quantized import BLOCKS
 from gristmill.kernels.family import compare
 from gristmill.kernels.nv_quantized_gemv import FAMILIES
+from gristmill.kernels.nv_quantized_units import FORMATS_READ
 from gristmill.kernels.quantized_inputs import arguments, matrix
 from ptx_model.host import Model
 from quantized_runs import traced
@@ -33,7 +34,7 @@ FORMATS: dict[str, dict[str, Any]] = {
 
 
 def product(decoder: str, **constexprs: Any) -> Kernel:
-    return traced("nv_quantized_gemv", decoder, **(SMALL | FORMATS[decoder] | constexprs))
+    return traced("nv_quantized_gemv", decoder, **(SMALL | FORMATS.get(decoder, {}) | constexprs))
 
 
 def checked(kernel: Kernel, args: Any) -> None:
@@ -54,6 +55,19 @@ def test_rows_that_no_tile_ends_at_agree_with_the_reference(
     for args in FAMILY.inputs(rng, dict(kernel.constexprs)):
         assert run(kernel, list(args.values()), (1, 1, 1)).problems == ()
         checked(kernel, args)
+
+
+@pytest.mark.parametrize("decoder", [f.name for f in FORMATS_READ])
+def test_every_format_that_the_kernel_names_agrees_with_the_reference(
+    decoder: str, rng: np.random.Generator
+) -> None:
+    kernel = product(decoder, SPAN={"q2_k": 1024, "q3_k_planes": 2048, "u4": 512}.get(decoder, 256))
+    parts = arguments(matrix(rng, 5, 2048, dict(kernel.constexprs)))
+    x, y = rng.standard_normal(2048).astype(np.float16), np.zeros(5, np.float32)
+    args = {**parts, "x": x, "y": y, "cols": 2048}
+    report = run(kernel, list(args.values()), (1, 1, 1))
+    assert (report.problems, report.faults) == ((), frozenset())
+    checked(kernel, args)
 
 
 @pytest.mark.parametrize("decoder", ["q4_0_planes", "q4_k", "u4"])
@@ -102,3 +116,18 @@ def test_a_row_with_an_infinite_scale_is_infinite_or_nan_and_no_other_row(
 def test_spans_that_split_blocks_are_refused() -> None:
     with pytest.raises(Diagnostic, match="SPAN is whole blocks"):
         product("q4_k", SPAN=128)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "span"),
+    [
+        *(("int8", 512), ("fp8_channel", 512), ("fp8_block", 512)),
+        *(("iq4_nl", 512), ("iq4_nl_planes", 512), ("iq4_xs", 512), ("mxfp4", 512)),
+        *(("mxfp4_planes", 512), ("q3_k", 2048), ("q6_k", 2048), ("q6_k_planes", 2048)),
+    ],
+)
+def test_a_format_that_it_does_not_read_is_refused_by_name_and_is_never_taken_for_u4(
+    decoder: str, span: int
+) -> None:
+    with pytest.raises(Diagnostic, match=r"FORMAT is one of q4_0, .*, u4\n"):
+        product(decoder, SPAN=span)
