@@ -23,6 +23,7 @@ from gristmill.kernels import families
 from gristmill.store.manifest import ParamInfo
 from gristmill_build import config
 from project import ROOT, Project
+from suite_refusals import WRONG
 
 GEMV = """\
 device: cpu
@@ -310,77 +311,6 @@ def test_a_copy_on_a_gpu_moves_as_many_bytes() -> None:
     calls.clear()
     runner.run()
     assert calls == [("cuMemcpyDtoDAsync", 2000, 1000, 5120, "stream")] * runner.times
-
-
-WRONG = {
-    "rows:|rowz:": "unknown key 'rowz'",
-    "kernel: gemv|kernels: gemv": "row 1: unknown key 'kernels'",
-    "specialization: f32|specialization: 3": "row 1: specialization: expected a text, got 3",
-    "    specialization: f32\n|": "row 1: a row has launches, or a kernel and its specialization",
-    "copy]|copying]": "row 1: unknown peer 'copying'",
-    "y: 64|y: -64": "row 1: sizes are names with integers",
-    "sizes: [{y|sizes: [{y: 1}, 3, {y": "row 1: sizes are names with integers",
-    "x: cols|x: 'cols +'": "row 1, x: 'cols \\+' is no expression",
-    "x: cols|x: rows": "row 1, x: unknown name 'rows'",
-    "x: cols|x: {of: b}": "row 1: x is of 'b', which is not there",
-    "x: cols|x: {shape: cols, full: 1}": "unknown key 'full'",
-    "    bound|    rotating: cols\n    bound": "row 1: cols is no buffer of the first launch",
-    "    bound|    best_of: 3\n    bound": "best_of names one size",
-    "    bound|    where: y > 99\n    bound": "nothing of best_of meets 'y > 99'",
-    "device: cpu|device: [": "not YAML",
-    "device: cpu|device: [cpu]": "yaml: device: expected a text, got \\['cpu'\\]",
-    "bound: 0.001|bound: abc": "row 1: bound: expected a positive finite number, got 'abc'",
-    "bound: 0.001|bound: .nan": "row 1: bound: expected a positive finite number, got nan",
-    "bound: 0.001|bound: true": "row 1: bound: expected a positive finite number, got True",
-    "bound: 0.001|bound:": "row 1: bound is stated without a value",
-    "bound: 0.001|mean: abc": "row 1: mean: expected a positive finite number, got 'abc'",
-    "bound: 0.001|mean: .inf": "row 1: mean: expected a positive finite number, got inf",
-    "bound: 0.001|mean: -1": "row 1: mean: expected a positive finite number, got -1",
-    f"bound: 0.001|mean: {10**400}": "row 1: mean: expected a positive finite number, got 10000",
-    f"bound: 0.001|mean: 0x{1 << 20000:x}": "row 1: mean: expected .* got an integer of 20001 bits",
-    "    bound|    name: [a]\n    bound": "row 1: name: expected a text, got \\['a'\\]",
-    "kernel: gemv|kernel: [gemv]": "row 1: kernel: expected a text, got \\['gemv'\\]",
-    "specialization: f32|specialization: []": "row 1: specialization: an empty list",
-    "specialization: f32|specialization: [f32, 3]": "row 1: specialization: .* a text, got 3",
-    "kernel: gemv\n    specialization: f32|launches: []": "row 1: launches: an empty list",
-    "kernel: gemv|launches: [{kernel: gemv}]\n    kernel: gemv": "row 1: arguments beside launches",
-    "[numpy.gemv, copy]|[{a: 1}]": "row 1: against: expected a text, got {'a': 1}",
-    "[numpy.gemv, copy]|[[a]]": "row 1: against: expected a text, got \\['a'\\]",
-    "[numpy.gemv, copy]|[]": "row 1: against: an empty list",
-    "    bound|    rotating: [[a]]\n    bound": "row 1: rotating: expected a text, got \\['a'\\]",
-    "    bound|    rotating: []\n    bound": "row 1: rotating: an empty list",
-    "x: cols|x: {of: [q]}": "row 1, x: of: expected a text, got \\['q'\\]",
-    "x: cols|x: []": "row 1, x: shape: an empty list",
-    "x: cols|x: {shape: []}": "row 1, x: shape: an empty list",
-    "x: cols|x: {shape: {a: 1}}": "row 1, x: shape: expected an expression, a text or an integer",
-    "x: cols|x: [cols - 17]": "row 1, x: 'cols - 17' is -1 for {'y': 8, 'cols': 16}; expected",
-    "x: cols|x: cols - 97": "row 1, x: expected a buffer's elements, 0 to 1099511627776, got -1",
-    "x: cols|x: '-1 * cols // 0'": "row 1, x: ",
-    "x: cols|x: \"'a' * 99999999999999999999\"": "row 1, x: .* cannot be computed",
-    "x: cols|x: [1099511627776, cols]": "row 1, x: a shape of 105553116266496 elements; at most",
-    "x: cols|x: {shape: cols, fill: [1]}": "row 1, x: fill: expected .* got \\[1\\]",
-    "x: cols|x: {shape: cols, fill: {}}": "row 1, x: fill: expected .* got {}",
-    "x: cols|x: {shape: cols, fill: true}": "row 1, x: fill: expected .* got True",
-    "x: cols|x: {shape: cols, fill: cols > 1}": "row 1, x: 'cols > 1' is True for .*; expected",
-    "x: cols|x: {shape: cols, fill: {repeat: []}}": "row 1, x: repeat: an empty list",
-    "x: cols|x: {shape: cols, fill: {repeat: [a]}}": "row 1, x: repeat: expected numbers, got",
-    f"x: cols|x: {{shape: cols, fill: {10**26}}}": "row 1, x: fill: expected .* got 10000",
-    f"x: cols|x: {{shape: cols, fill: {{steps: {10**26}}}}}": "row 1, x: '10+' is 10+ for",
-    "a: [y|1: [y": "row 1: arguments: expected names as keys, got 1",
-    "sizes: [{y: 64, cols: 96}, {y: 8, cols: 16}]|sizes: []": "row 1: sizes: an empty list",
-    f"y: 64|y: {10**26}": "row 1: sizes are names .* 1099511627776, got {'y': 10000",
-    f"y: 64|y: {2**63 - 1}": "row 1: sizes are names .* 1099511627776, got {'y': 92233",
-    f"y: 64|y: {2**40 + 1}": "row 1: sizes are names .* 1099511627776, got {'y': 10995",
-    "{y: 64|{1: 3, y: 64": "row 1: sizes are names",
-    "y: 64|y: true": "row 1: sizes are names",
-    "    bound|    best_of: {}\n    bound": "row 1: best_of names one size",
-    "    bound|    best_of: {n: []}\n    bound": "row 1: best_of: an empty list",
-    "    bound|    best_of: {n: [a]}\n    bound": "row 1: best_of: expected .* got {'n': 'a'}",
-    "    bound|    bytes: [1]\n    bound": "row 1: bytes: expected an expression",
-    "    bound|    bytes: cols - 17\n    bound": "row 1: bytes: 'cols - 17' is -1 for",
-    "    bound|    operations: y > 1\n    bound": "row 1: operations: 'y > 1' is True for",
-    "    bound|    where: [1]\n    bound": "row 1: where: expected an expression",
-}
 
 
 @pytest.mark.parametrize("change", WRONG)
