@@ -77,11 +77,13 @@ def announce(map_b, high, wide, k, BN, ROWS, CLUSTER, GROUP, LEAST, SWAP, AHEAD)
     """One invocation lets the cache fetch the first AHEAD tiles of b of its first item."""
     steps = ceil_div(k, DEPTH)
     tiles = high * wide
-    whole, _, first, low, top = items_of(tiles, steps, LEAST, CLUSTER)
-    tile, begin, end = item_of(i32(0), tiles, steps, whole, first, low, top, LEAST, CLUSTER)
+    whole, _, first, low, last = items_of(tiles, steps, LEAST, CLUSTER)
+    tile, begin, end = item_of(i32(0), tiles, steps, whole, first, low, last, LEAST, CLUSTER)
     row, column = place_of(tile, high, wide, GROUP)
+    rank = rank_of(CLUSTER)
+    top = (row * CLUSTER + rank) * ROWS if SWAP else column * BN + rank * (BN // CLUSTER)
     for step in range(begin, min(end, begin + AHEAD)):
-        nv.tensor_prefetch(map_b, (row * ROWS if SWAP else column * BN, step * DEPTH))
+        nv.tensor_prefetch(map_b, (top, step * DEPTH))
 
 
 @device
@@ -244,6 +246,12 @@ def nv_linear(
     static_assert(BN % (8 * CLUSTER) == 0, "BN is a multiple of 8 columns for each of a cluster")
     static_assert(LEAST == 0 or CLUSTER == 1, "workgroups of a cluster make whole tiles")
     static_assert(TURNS in (1, CONSUMERS), "all warpgroups take turns, or none")
+    many = BLOCKS * BN >= 192  # registers of sums
+    # 40 + 2 * 232 of the 504 that a launch has for each lane of three warpgroups: a fourth one
+    # would wait for registers that nobody gives back.
+    static_assert(
+        not many or CONSUMERS <= 2, "registers of BLOCKS * BN >= 192 are for CONSUMERS <= 2"
+    )
     STRIPES = CONSUMERS // TURNS  # warpgroups that share a tile
     ROWS = 64 * BLOCKS * STRIPES
     tile_l = workgroup_array(T, (STAGES, ROWS, DEPTH))
@@ -287,7 +295,6 @@ def nv_linear(
         map_b = maps[0] if SWAP else maps[1]
         announce(map_b, high, wide, k, BN, ROWS, CLUSTER, GROUP, LEAST, SWAP, AHEAD)
     nv.wait_for_previous()
-    many = BLOCKS * BN >= 192  # registers of sums
     if nv.role(0, 4):
         if many:
             nv.set_max_registers(40)

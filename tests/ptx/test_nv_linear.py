@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,13 @@ from gristmill.backends.compile import Options
 from gristmill.backends.cubin.assembler import assemble
 from gristmill.backends.ptx.emit import emit
 from gristmill.ir import abi
-from gristmill.ir.core import Kernel
+from gristmill.ir.core import Kernel, Op
 from gristmill.ir.interp import run
+from gristmill.ir.interp.bulk import tensor_load
+from gristmill.ir.interp.frame import Frame
+from gristmill.ir.interp.machine import HANDLERS, Machine
+from gristmill.ir.interp.mbarriers import numbers
+from gristmill.ir.lang import Diagnostic
 from gristmill.kernels.family import DTYPES, compare
 from gristmill.kernels.matmul import relu
 from gristmill.kernels.nv_linear import FAMILIES, nv_linear
@@ -126,6 +132,42 @@ def test_a_workspace_that_is_too_short_is_a_fault(name: str, rng: np.random.Gene
         given = dict(args, **{name: args[name][: least[name] - short].copy()})
         faults = model.run(list(given.values()), (groups, 1, 1))
         assert bool(faults) == bool(short)
+
+
+@pytest.mark.parametrize("constexprs", [{}, {"BN": 128, "BLOCKS": 2, "TURNS": 3}], ids=str)
+def test_registers_that_do_not_add_up_are_refused_before_they_hang(
+    constexprs: dict[str, Any],
+) -> None:
+    with pytest.raises(Diagnostic, match="are for CONSUMERS <= 2"):
+        nv_linear.trace("s", CONSUMERS=3, **constexprs)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_rank_of_a_cluster_fetches_no_tiles_but_those_that_it_copies(
+    swap: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: dict[int, list[tuple[int, ...]]] = {0: [], 1: []}
+    copied: dict[int, list[tuple[int, ...]]] = {0: [], 1: []}
+
+    def note(to: dict[int, list[tuple[int, ...]]], machine: Machine, frame: Frame, op: Op) -> None:
+        first = 1 if op.name == "nv_tensor_prefetch" else 5
+        box = [numbers(frame, value) for value in op.operands[first : first + 2]]
+        for group, *place in zip(machine.group_of(frame), *box, strict=True):
+            to[int(group)].append(tuple(map(int, place)))
+
+    def copy(machine: Machine, frame: Frame, op: Op) -> None:
+        if machine.memories[op.operands[2].id].name == "b":
+            note(copied, machine, frame, op)
+        tensor_load(machine, frame, op)
+
+    monkeypatch.setitem(HANDLERS, "nv_tensor_prefetch", functools.partial(note, fetched))
+    monkeypatch.setitem(HANDLERS, "nv_tensor_load", copy)
+    constexprs = {"SWAP": swap, "CLUSTER": 2, "CONSUMERS": 1, "BN": 64, "AHEAD": 2, "GROUPS": 2}
+    traced = nv_linear.trace("s", **constexprs)
+    args = list(FAMILY.inputs(rng, full(constexprs)))[2]
+    assert run(traced, list(args.values()), grid_of(traced, args)).problems == ()
+    assert fetched == {group: boxes[:2] for group, boxes in copied.items()}
+    assert fetched[0] != fetched[1]
 
 
 def test_the_assembler_keeps_registers_and_does_not_serialise_products() -> None:
