@@ -44,7 +44,7 @@ from ..ir.lang import (
     u32,
     workgroup_array,
 )
-from .attention_oracle import LOWEST, SPECIAL, WHOLE, fragments_inputs, fragments_reference
+from .attention_oracle import FRAGMENTS, LOWEST, SPECIAL, fragments_inputs, fragments_reference
 from .attention_pages import copy_keys, find_pages, keep_keys, read_keys
 from .attention_parts import comes_last, gather_splits, spread, write_rows, write_split
 from .family import Family
@@ -340,7 +340,7 @@ FAMILIES = (
         fragments_reference,
         "f32 inside, weights rounded to T; products summed in any order, splits in a fixed one;"
         " rounded once",
-        {"": WHOLE},
+        {"": FRAGMENTS},
         SPECIAL,
     ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from ..ir.lang import DType, f32
 from .family import (
     Args,
+    Bound,
     Constexprs,
     Expected,
     bound,
@@ -17,7 +18,6 @@ from .family import (
     empty,
     encode,
     gamma,
-    least,
     normal,
     u,
 )
@@ -119,14 +119,36 @@ def _sums(score: np.ndarray, error: np.ndarray, v: np.ndarray, steps: float) -> 
     return [top, weight.sum(), weight @ v, weight @ np.abs(v), relative]
 
 
-_SCORE = (
-    "gamma(2 * HEAD_DIM + 4, f32) (prefill: 4 * HEAD_DIM + 8) times the sum of abs(q * k) * scale,"
-    " with a cap 8 * u(f32) * cap more, with slopes 2 * u(f32) times what they add; times log2(e),"
-    " and 4 * u(f32) * abs(score)"
-)
+def _score(roundings: str, slopes: str = "") -> str:
+    """The error of a score in words."""
+    return (
+        f"gamma({roundings}, f32) times the sum of abs(q * k) * scale, with a cap 8 * u(f32) * cap"
+        f" more{slopes}; times log2(e), and 4 * u(f32) * abs(score)"
+    )
+
+
+def _relative(error: str) -> str:
+    """RELATIVE in words."""
+    terms = {**RELATIVE.terms, "error": f"the greatest of a score, in units of log(2): {error}"}
+    return f"{RELATIVE.formula}: " + "; ".join(f"{k}: {v}" for k, v in terms.items())
+
+
+def _rounded(error: str) -> Bound:
+    """Of a result whose weights are rounded to T and summed with values as fragments."""
+    return bound(
+        "(2 * relative + u(T) + gamma(4 * keys + 8, f32)) * size + least(T) * total"
+        " + abs(value) * u(T) + least(T)",
+        relative=f"of a sum of weights: {_relative(error)}",
+        keys="how many there are",
+        size="the mean of abs(v) by weights",
+        total="the sum of abs(v) over that of weights",
+    )
+
+
+_SCORE = _score("2 * HEAD_DIM + 4", ", with slopes 2 * u(f32) times what they add")
 RELATIVE = bound(
     "log(2) * (2 * error + 8 * u(f32) * spread) + gamma(10 * steps + 2 * keys + 8, f32)",
-    error=f"the greatest of a score, in units of log(2): {_SCORE}",
+    error="the greatest of a score, in units of log(2)",
     spread="the greatest magnitude of a score",
     steps="that the keys are taken in, and those of a merge",
     keys="how many there are",
@@ -139,12 +161,16 @@ PARTIAL = bound(
 TOP = bound("error + 2 * u(f32) * abs(top)", error=f"of a score: {_SCORE}", top="the maximum")
 WHOLE = bound(
     "off + abs(value) * u(T) + least(T)",
-    off="2 * relative * the mean of abs(v) by weights (prefill: and u(T) + gamma(4 * keys + 8, f32)"
-    f" for weights that are rounded and their sums, and their denormals), relative being"
-    f" {RELATIVE.formula}: " + "; ".join(f"{k}: {v}" for k, v in RELATIVE.terms.items()),
+    off=f"2 * relative * the mean of abs(v) by weights, relative being {_relative(_SCORE)}",
 )
 DECODE_BOUNDS = {"y": WHOLE, "partial": PARTIAL, "the maximum in stats": TOP}
+FRAGMENTS = _rounded(f"twice that of attention_decode, {_SCORE}")
+PREFILL = _rounded(_score("4 * HEAD_DIM + 8"))
 SPECIAL = "keys that do not count are not read: what is there may be a NaN"
+SPECIAL_PREFILL = (
+    "what is behind the last key of a sequence may be a NaN; values of its keys have to be finite,"
+    " those before a window as well"
+)
 
 
 def decode_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]:
@@ -193,19 +219,21 @@ def fragments_reference(args: Args, constexprs: Constexprs) -> dict[str, Expecte
     t, dim = dtype(constexprs), int(constexprs["HEAD_DIM"])
     together = int(constexprs["WARPS"]) * int(constexprs["KEYS"])
     batch, heads, _ = args["q"].shape
-    value, off = np.zeros((2, batch, heads, dim))
+    value, size, total = np.zeros((3, batch, heads, dim))
+    relative, keys = np.zeros((2, batch, heads, 1))
     for b, head in np.ndindex(batch, heads):
         parts = [_split(args, constexprs, b, head, s) for s in range(args["splits"])]
         score, error, v = (np.concatenate(p) for p in zip(*parts, strict=True))
         if not len(score):
             continue
         steps = len(score) / together + together + args["splits"] + 2
-        _, whole, total, size, relative = _sums(score, 2 * error, v, steps)
-        relative = 2 * relative + u(t) + gamma(4 * len(score) + 8, f32)
-        value[b, head] = total / whole
-        off[b, head] = (relative * size + least(t) * np.abs(v).sum(0)) / whole
+        at = (b, head)
+        _, whole, product, magnitude, relative[at] = _sums(score, 2 * error, v, steps)
+        value[at], size[at], keys[at] = product / whole, magnitude / whole, len(score)
+        total[at] = np.abs(v).sum(0) / whole
+    off = FRAGMENTS(relative=relative, keys=keys, size=size, total=total, value=value, T=t)
     arrived = Expected(np.zeros(args["arrived"].shape, np.int64))
-    return {"y": Expected(value, WHOLE(off=off, value=value, T=t)), "arrived": arrived}
+    return {"y": Expected(value, off), "arrived": arrived}
 
 
 # Heads of the cache, heads for each, queries and keys of each sequence, causal, window, cap.
@@ -281,7 +309,8 @@ def prefill_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]
     """Attention in f64, and the bound of its error: of scores and exponentials, twice, of weights
     that are rounded to T, and of sums of fragments (`mma`)."""
     t, page = dtype(constexprs), int(constexprs["PAGE"])
-    value, off = np.zeros((2, *args["q"].shape))
+    value, size, total = np.zeros((3, *args["q"].shape))
+    relative, keys = np.zeros((2, *args["q"].shape[:-1], 1))
     for b in range(len(args["lengths"])):
         first, behind = (int(x) for x in args["starts"][b : b + 2])
         for n, head in np.ndindex(behind - first, args["heads"]):
@@ -293,9 +322,9 @@ def prefill_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]
                 error = error + 8 * u(f32) * cap
             score, error = score * _LOG2_E, _LOG2_E * (error + 4 * u(f32) * np.abs(score))
             steps = len(score) / int(constexprs["BK"]) + 2
-            _, whole, total, size, relative = _sums(score, error, v, steps)
-            relative = 2 * relative + u(t) + gamma(4 * len(score) + 8, f32)
             at = (first + n, head)
-            value[at] = total / whole
-            off[at] = (relative * size + least(t) * np.abs(v).sum(0)) / whole
-    return {"y": Expected(value, WHOLE(off=off, value=value, T=t))}
+            _, whole, product, magnitude, relative[at] = _sums(score, error, v, steps)
+            value[at], size[at], keys[at] = product / whole, magnitude / whole, len(score)
+            total[at] = np.abs(v).sum(0) / whole
+    off = PREFILL(relative=relative, keys=keys, size=size, total=total, value=value, T=t)
+    return {"y": Expected(value, off)}

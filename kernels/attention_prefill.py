@@ -42,7 +42,7 @@ from ..ir.lang import (
     tanh,
     workgroup_array,
 )
-from .attention_oracle import LOWEST, SPECIAL, WHOLE, prefill_inputs, prefill_reference
+from .attention_oracle import LOWEST, PREFILL, SPECIAL_PREFILL, prefill_inputs, prefill_reference
 from .attention_prompt import extent, place
 from .family import Family
 
@@ -233,7 +233,7 @@ FAMILIES = (
         prefill_inputs,
         prefill_reference,
         "f32 inside, weights rounded to T; products summed in any order; rounded once",
-        {"": WHOLE},
-        SPECIAL,
+        {"": PREFILL},
+        SPECIAL_PREFILL,
     ),
 )

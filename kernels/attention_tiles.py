@@ -31,7 +31,7 @@ from ..ir.lang import (
     vec,
     workgroup_array,
 )
-from .attention_oracle import LOWEST, SPECIAL, WHOLE, prefill_inputs, prefill_reference
+from .attention_oracle import LOWEST, PREFILL, SPECIAL_PREFILL, prefill_inputs, prefill_reference
 from .attention_prompt import extent, place
 from .family import Family
 
@@ -187,7 +187,7 @@ FAMILIES = (
         prefill_inputs,
         prefill_reference,
         "f32 inside; products and weights summed in order; rounded once",
-        {"": WHOLE},
-        SPECIAL,
+        {"": PREFILL},
+        SPECIAL_PREFILL,
     ),
 )

@@ -44,8 +44,8 @@ def work_of(turn, most, heads, kv_heads, batches, keys, ROWS, KEYS):
 
 
 @device
-def tile_of(turn, cache, table, lengths, starts, heads, kv_heads, most, window, causal, PAGE, ROWS,
-            BK, KEYS):  # fmt: skip
+def tile_of(turn, k_cache, table, lengths, starts, heads, kv_heads, most, window, causal, PAGE,
+            ROWS, BK, KEYS):  # fmt: skip
     """Of a workgroup's turn: head, sequence and what `extent` says of them; no queries where there
     are no more turns."""
     batches = i32(len(lengths))
@@ -56,7 +56,7 @@ def tile_of(turn, cache, table, lengths, starts, heads, kv_heads, most, window, 
     position, ahead, begin, end = i32(0), i32(0), i32(0), i32(0)
     if some:
         kv_head, row_pages, first, count, position, ahead, begin, end = extent(
-            at, cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK,
+            at, k_cache, table, lengths, starts, heads, kv_heads, window, causal, PAGE, ROWS, BK,
             "nv_attention_prefill")  # fmt: skip
     return head, batch, kv_head, row_pages, first, count, position, ahead, begin, end
 
@@ -124,11 +124,12 @@ def load_rest(tile, stage, part, cache, page, kv_head, kv_heads, rows, T, HEAD_D
 
 
 @device
-def fill(VALUES, q, cache, table, lengths, starts, tile_q, ring, full_q, free_q, full, free, heads,
-         kv_heads, most, window, causal, T, HEAD_DIM, PAGE, BK, STAGES, CONSUMERS,
+def fill(VALUES, q, k_cache, cache, table, lengths, starts, tile_q, ring, full_q, free_q, full,
+         free, heads, kv_heads, most, window, causal, T, HEAD_DIM, PAGE, BK, STAGES, CONSUMERS,
          KEYS):  # fmt: skip
     """A warp fills the ring of the values, or that of the keys and the queries before them; each
-    lane copies a page."""
+    lane copies a page. cache: what it copies; k_cache alone says how many keys there are, as it
+    does to those that wait for them."""
     ROWS = 64 * CONSUMERS
     HALVES = HEAD_DIM // 64
     lane = i32(subgroup_lane())
@@ -145,8 +146,8 @@ def fill(VALUES, q, cache, table, lengths, starts, tile_q, ring, full_q, free_q,
     stage, phase = i32(0), i32(0)
     for turn in range(turns_of(most, heads, i32(len(lengths)), ROWS)):
         head, batch, kv_head, row_pages, first, count, _, _, begin, end = tile_of(
-            turn, cache, table, lengths, starts, heads, kv_heads, most, window, causal, PAGE, ROWS,
-            BK, KEYS)  # fmt: skip
+            turn, k_cache, table, lengths, starts, heads, kv_heads, most, window, causal, PAGE,
+            ROWS, BK, KEYS)  # fmt: skip
         if count > 0:
             if not VALUES:
                 if lane == 0:

@@ -30,7 +30,13 @@ from ..ir.lang import (
     u32,
     workgroup_array,
 )
-from .attention_oracle import LOWEST, SPECIAL, WHOLE, long_prefill_inputs, prefill_reference
+from .attention_oracle import (
+    LOWEST,
+    PREFILL,
+    SPECIAL_PREFILL,
+    long_prefill_inputs,
+    prefill_reference,
+)
 from .family import Family
 from .nv_attention_copies import fill, next_stage, queries_of, tile_of, turns_of
 from .nv_attention_weights import (
@@ -182,6 +188,9 @@ def nv_attention_prefill(
     """
     static_assert(T.bits == 16 and HEAD_DIM % 64 == 0, "16-bit elements, HEAD_DIM a multiple of 64")
     static_assert(PAGE in (16, 32, 48, 64) and BK % PAGE == 0, "whole pages of 16, 32, 48 or 64")
+    # 56 + 2 * 224 or 32 + 3 * 160 of the 504 or 512 that a launch has for each lane of them all:
+    # of others, some would wait for registers that nobody gives back.
+    static_assert(CONSUMERS in (2, 3), "CONSUMERS is 2 or 3: registers are shared out for these")
     HALVES = HEAD_DIM // 64
     tile_q = workgroup_array(T, (2 * CONSUMERS, HALVES, 64, 64))
     tile_k = workgroup_array(T, (STAGES, HALVES, BK, 64))
@@ -205,13 +214,13 @@ def nv_attention_prefill(
     if nv.role(0, 4):
         nv.set_max_registers(56 if CONSUMERS == 2 else 32)
         if subgroup_id() == 0:
-            fill(False, q, k_cache, table, lengths, starts, tile_q, tile_k, full_q, free_q, full_k,
-                 free_k, heads, kv_heads, most, window, causal, T, HEAD_DIM, PAGE, BK, STAGES,
-                 CONSUMERS, KEYS)  # fmt: skip
+            fill(False, q, k_cache, k_cache, table, lengths, starts, tile_q, tile_k, full_q, free_q,
+                 full_k, free_k, heads, kv_heads, most, window, causal, T, HEAD_DIM, PAGE, BK,
+                 STAGES, CONSUMERS, KEYS)  # fmt: skip
         elif subgroup_id() == 1:
-            fill(True, q, v_cache, table, lengths, starts, tile_q, tile_v, full_q, free_q, full_v,
-                 free_v, heads, kv_heads, most, window, causal, T, HEAD_DIM, PAGE, BK, STAGES,
-                 CONSUMERS, KEYS)  # fmt: skip
+            fill(True, q, k_cache, v_cache, table, lengths, starts, tile_q, tile_v, full_q, free_q,
+                 full_v, free_v, heads, kv_heads, most, window, causal, T, HEAD_DIM, PAGE, BK,
+                 STAGES, CONSUMERS, KEYS)  # fmt: skip
     else:
         nv.set_max_registers(224 if CONSUMERS == 2 else 160)
         attend(y, k_cache, table, lengths, starts, tile_q, tile_k, tile_v, full_q, free_q, full_k,
@@ -225,7 +234,7 @@ FAMILIES = (
         long_prefill_inputs,
         prefill_reference,
         "f32 inside, weights rounded to T; products summed in any order; rounded once",
-        {"": WHOLE},
-        SPECIAL,
+        {"": PREFILL},
+        SPECIAL_PREFILL,
     ),
 )

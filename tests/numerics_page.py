@@ -56,7 +56,7 @@ def fast(kernel: str) -> list[str]:
     places = [*row.own.values(), row.variants]
     variants = [(target, v) for place in places for target, vs in place.items() for v in vs]
     found = {target for target, variant in variants if variant.get("FAST")}
-    return sorted(found | {"all" for c in row.specializations.values() if c.get("FAST")})
+    return sorted(found | {"all" for spec in specializations(kernel) if spec.kernel.fast})
 
 
 def _family(name: str, family: Family) -> Iterator[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gristmill.ir import interp
+from gristmill.kernels import families
 from gristmill.kernels.attention_prefill import attention_prefill
 from gristmill.kernels.attention_tiles import attention_prefill_tiles
 
@@ -100,3 +101,13 @@ def test_more_keys_than_the_table_has_pages_for_are_a_fault_and_not_read(name: s
     y = prompts.attend(name, 0, 1)
     assert prompts.faults == [f"{name}: more keys than there are pages for"]
     assert np.isfinite(y).all()
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_nan_before_the_window_is_in_no_promise(name: str) -> None:
+    """Keys are read from a multiple of BK on: that one is in the result is why nothing else is
+    said."""
+    prompts = Prompts((1, 40))
+    prompts.v[prompts.table[0, 2], :, 0] = np.nan  # key 32; the window begins at 36
+    assert np.isnan(prompts.attend(name, 4, 1)).all()
+    assert "those before a window as well" in families()[name].special

@@ -25,3 +25,8 @@ def test_the_page_is_as_the_code_has_it(page: object) -> None:
 def test_every_kernel_is_on_the_page(page: object) -> None:
     found = re.findall(r"^### (\w+)$", page.PAGE.read_text(), re.MULTILINE)
     assert found == sorted(configuration().kernels)
+
+
+def test_a_kernel_that_is_always_fast_is_listed_as_such() -> None:
+    assert numerics_page.fast("nv_attention_prefill") == ["all"]
+    assert numerics_page.fast("nv_linear") == []

@@ -13,6 +13,7 @@ from gristmill.backends.compile import Options
 from gristmill.backends.cubin.assembler import assemble
 from gristmill.backends.ptx.emit import emit
 from gristmill.ir import abi
+from gristmill.ir.lang import Diagnostic
 from gristmill.kernels.family import DTYPES, compare
 from gristmill.kernels.nv_attention_prefill import FAMILIES, nv_attention_prefill
 from ptx_model.host import Model
@@ -69,6 +70,24 @@ def test_a_scale_below_zero_and_a_page_outside_of_the_cache(rng: np.random.Gener
     faults = model.run(list(args.values()), grid_of(traced, args))
     messages = {traced.sites[n] for n in faults}
     assert messages == {"nv_attention_prefill: page number outside the cache"}
+
+
+def test_values_that_are_not_there_are_a_fault_and_zeros_and_not_a_hang(
+    rng: np.random.Generator,
+) -> None:
+    args = list(FAMILY.inputs(rng, full({})))[4]
+    args["v_cache"] = args["v_cache"][:0]
+    traced = nv_attention_prefill.trace("s")
+    faults = Model(traced, ARCH).run(list(args.values()), grid_of(traced, args))
+    messages = {traced.sites[n] for n in faults}
+    assert messages == {"nv_attention_prefill: page number outside the cache"}
+    assert not args["y"].any()
+
+
+@pytest.mark.parametrize("consumers", [1, 4])
+def test_registers_that_do_not_add_up_are_refused_before_they_hang(consumers: int) -> None:
+    with pytest.raises(Diagnostic, match="CONSUMERS is 2 or 3: registers"):
+        nv_attention_prefill.trace("s", CONSUMERS=consumers)
 
 
 @pytest.mark.parametrize("constexprs", [{}, {"T": "bf16"}, {"HEAD_DIM": 64}], ids=str)
