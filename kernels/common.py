@@ -1,4 +1,5 @@
-"""Device functions that several families share: reductions and scans over a workgroup.
+"""Device functions that several families share: rows and results in vectors, reductions and scans
+over a workgroup.
 
 SUBGROUP = 1 means that a kernel uses no subgroup operations and works through workgroup memory;
 SUBGROUP = BLOCK that the workgroup is one subgroup, so that no barrier is left.
@@ -10,6 +11,7 @@ from ..ir.lang import (
     barrier,
     device,
     f32,
+    group_id,
     i32,
     load_vector,
     local_id,
@@ -210,3 +212,26 @@ def zeros(T, VEC):
     if VEC == 1:
         return T(0)
     return vec(T, VEC)(0)
+
+
+@device
+def write_picked(y, pick, given, inner, T, BLOCK, VEC, EACH):
+    """y[i] = pick(*given, i, inner, T, 1), VEC * EACH elements for each invocation.
+
+    Where VEC divides inner and len(y), i and inner count vectors of VEC instead, EACH of which are
+    on their way before the first is written.
+    """
+    if VEC > 1 and inner % VEC == 0 and len(y) % VEC == 0:
+        first = i32(group_id(0) * (BLOCK * EACH) + local_id(0))
+        last = i32(len(y)) // VEC - 1
+        values = registers(vec(T, VEC), EACH, 0)
+        for n in static_range(EACH):
+            values[n] = pick(*given, min(first + n * BLOCK, last), inner // VEC, T, VEC)
+        for n in static_range(EACH):
+            if first + n * BLOCK <= last:
+                store(y, first + n * BLOCK, values[n], VEC)
+    else:
+        for k in range(VEC * EACH):
+            i = i32((group_id(0) * (VEC * EACH) + k) * BLOCK + local_id(0))
+            if i < len(y):
+                y[i] = pick(*given, i, inner, T, 1)

@@ -13,16 +13,11 @@ from ..ir.lang import (
     ceil_div,
     device,
     f32,
-    group_id,
     i32,
     kernel,
-    local_id,
-    registers,
-    static_range,
     u32,
-    vec,
 )
-from .common import load, store, zeros
+from .common import load, write_picked, zeros
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, normal
 from .movement import divided
 
@@ -58,21 +53,7 @@ def gather(
     A row number outside the table is a fault; its row of y is filled with zeros. In vectors, EACH
     to an invocation, where VEC divides cols and len(y).
     """
-    if VEC > 1 and cols % VEC == 0 and len(y) % VEC == 0:
-        first = i32(group_id(0) * (BLOCK * EACH) + local_id(0))
-        last = i32(len(y)) // VEC - 1
-        values = registers(vec(T, VEC), EACH, 0)
-        for n in static_range(EACH):
-            i = min(first + n * BLOCK, last)
-            values[n] = gathered(table, rows, i, cols // VEC, T, VEC)
-        for n in static_range(EACH):
-            if first + n * BLOCK <= last:
-                store(y, first + n * BLOCK, values[n], VEC)
-    else:
-        for k in range(VEC * EACH):
-            i = i32((group_id(0) * (VEC * EACH) + k) * BLOCK + local_id(0))
-            if i < len(y):
-                y[i] = gathered(table, rows, i, cols, T, 1)
+    write_picked(y, gathered, (table, rows), cols, T, BLOCK, VEC, EACH)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

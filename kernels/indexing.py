@@ -30,12 +30,9 @@ from ..ir.lang import (
     i32,
     kernel,
     local_id,
-    registers,
-    static_range,
     u32,
-    vec,
 )
-from .common import load, store, zeros
+from .common import load, store, write_picked, zeros
 from .family import (
     Args,
     Constexprs,
@@ -60,7 +57,7 @@ def wrapped(index, n):
 
 
 @device
-def taken(x, rows, i, n, inner, T, VEC):
+def taken(x, rows, n, i, inner, T, VEC):
     """Vector i of y; `inner` counts vectors."""
     above, column = divided(u32(i), u32(inner))
     outer, pick = divided(above, u32(len(rows)))
@@ -88,21 +85,7 @@ def take(
 ):
     """y[o, r, :] = x[o, rows[r], :]; x is outer x n x inner, y outer x len(rows) x inner. In
     vectors, EACH to an invocation, where VEC divides inner and len(y)."""
-    if VEC > 1 and inner % VEC == 0 and len(y) % VEC == 0:
-        first = i32(group_id(0) * (BLOCK * EACH) + local_id(0))
-        last = i32(len(y)) // VEC - 1
-        values = registers(vec(T, VEC), EACH, 0)
-        for k in static_range(EACH):
-            i = min(first + k * BLOCK, last)
-            values[k] = taken(x, rows, i, n, inner // VEC, T, VEC)
-        for k in static_range(EACH):
-            if first + k * BLOCK <= last:
-                store(y, first + k * BLOCK, values[k], VEC)
-    else:
-        for k in range(VEC * EACH):
-            i = i32((group_id(0) * (VEC * EACH) + k) * BLOCK + local_id(0))
-            if i < len(y):
-                y[i] = taken(x, rows, i, n, inner, T, 1)
+    write_picked(y, taken, (x, rows, n), inner, T, BLOCK, VEC, EACH)
 
 
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(y), BLOCK), 1, 1))
@@ -170,7 +153,7 @@ def scatter_rows(
 
     updates are outer x len(rows) x inner, y outer x len(last) x inner; the rest of y stays.
     """
-    if VEC > 1 and inner % VEC == 0 and len(y) % VEC == 0:
+    if VEC > 1 and inner % VEC == 0 and len(updates) % VEC == 0:
         if global_id(0) < len(updates) // VEC:
             scatter_one(updates, rows, last, y, i32(global_id(0)), inner // VEC, VEC)
     else:

@@ -16,8 +16,9 @@ from ..ir.lang import (
     vec,
 )
 from .attention_prompt import extent
+from .nv_ring import next_stage
 
-__all__ = ["fill", "next_stage", "queries_of", "tile_of", "turns_of"]
+__all__ = ["fill", "queries_of", "tile_of", "turns_of"]
 
 
 @device
@@ -65,13 +66,6 @@ def tile_of(turn, k_cache, table, lengths, starts, heads, kv_heads, most, window
 def turns_of(most, heads, batches, ROWS):
     """How many turns a workgroup has at most."""
     return ceil_div(ceil_div(most, ROWS) * heads * batches, i32(num_groups(0)))
-
-
-@device
-def next_stage(stage, turn, STAGES):
-    """The place behind one in a ring, and the parity of its phase."""
-    last = stage == STAGES - 1
-    return (i32(0) if last else stage + 1), (turn ^ 1 if last else turn)
 
 
 @device

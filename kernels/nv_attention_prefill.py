@@ -38,7 +38,7 @@ from .attention_oracle import (
     prefill_reference,
 )
 from .family import Family
-from .nv_attention_copies import fill, next_stage, queries_of, tile_of, turns_of
+from .nv_attention_copies import fill, queries_of, tile_of, turns_of
 from .nv_attention_weights import (
     give_back,
     multiply_keys,
@@ -47,6 +47,7 @@ from .nv_attention_weights import (
     store_tile,
     weigh,
 )
+from .nv_ring import next_stage
 
 _LOG2_E = 1.4426950408889634
 

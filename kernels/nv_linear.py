@@ -38,6 +38,7 @@ from .matmul import (  # noqa: F401 (specializations name relu)
     relu,
 )
 from .nv_matmul import give_back, place_of, rank_of, write_rows
+from .nv_ring import next_stage
 from .nv_shares import item_of, items_of, joined, whole_tiles
 
 DEPTH = 64  # of a tile: 128 bytes
@@ -66,10 +67,7 @@ def fill(tile_l, tile_r, full, free, high, wide, k, maps, BN, STAGES, ROWS, CLUS
             part = rank * (BN // CLUSTER)  # of the right tile, which this workgroup copies to all
             at = (column * BN + part, step * DEPTH)
             nv.tensor_load(map_r, at, tile_r, (stage, part, 0), full, stage, multicast=everyone)
-            stage += 1
-            if stage == STAGES:
-                stage = i32(0)
-                turn ^= 1
+            stage, turn = next_stage(stage, turn, STAGES)
 
 
 @device
@@ -88,7 +86,7 @@ def announce(map_b, high, wide, k, BN, ROWS, CLUSTER, GROUP, LEAST, SWAP, AHEAD)
 
 @device
 def write_columns(total, map_c, out, top, left, side, own, scale, OUT, BN, EPILOGUE):
-    """The same where the sums are those of c transposed: rows of c are columns here."""
+    """`write_rows` where the sums are those of c transposed: their columns are rows of c."""
     leads = local_linear_id() % 128 == 0
     line = nv.wgmma_row(0)
     inner = nv.wgmma_column(0)
@@ -145,10 +143,7 @@ def multiply(tile_l, tile_r, out, said, full, free, order, map_c, partial, count
                 if leads and step > begin:
                     give_back(free, before, CLUSTER)  # its products are done
                 before = stage
-                stage += 1
-                if stage == STAGES:
-                    stage = i32(0)
-                    turn ^= 1
+                stage, turn = next_stage(stage, turn, STAGES)
             if TURNS > 1 and local_linear_id() % 128 == 0:
                 nv.arrive(order, (own + 1) % TURNS)
             for r in static_range(BLOCKS):

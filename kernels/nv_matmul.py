@@ -48,6 +48,7 @@ from .matmul import (  # noqa: F401 (specializations name relu)
     product_bound,
     relu,
 )
+from .nv_ring import next_stage
 
 
 @device
@@ -110,10 +111,7 @@ def fill(a, b, tile_a, tile_b, full, free, m, n, k, DEPTH, BN, STAGES, CONSUMERS
                     at = (step * 64, column * BN + rank * share + part)
                     to = (stage, rank * share + part, 0)
                     nv.tensor_load(map_b, at, tile_b, to, full, stage, multicast=everyone)
-            stage += 1
-            if stage == STAGES:
-                stage = i32(0)
-                turn ^= 1
+            stage, turn = next_stage(stage, turn, STAGES)
 
 
 @device
@@ -177,10 +175,7 @@ def multiply(c, tile_a, tile_b, out, full, free, m, n, k, scale, OUT, DEPTH, BN,
             if leads and step > 0:
                 give_back(free, before, CLUSTER)  # its products are done
             before = stage
-            stage += 1
-            if stage == STAGES:
-                stage = i32(0)
-                turn ^= 1
+            stage, turn = next_stage(stage, turn, STAGES)
         nv.wgmma_wait(total)
         if leads:
             give_back(free, before, CLUSTER)

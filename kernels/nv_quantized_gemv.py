@@ -47,6 +47,7 @@ from ..ir.lang import (
 )
 from .family import Args, Constexprs, Expected, Family, bound, decode, dtype, empty, normal
 from .nv_quantized_units import CHUNKS, UNIT, add_unit, block_of, fetch, following, stage
+from .nv_ring import next_stage
 
 # Configurations name decoders.
 from .quantized_formats import *
@@ -109,10 +110,7 @@ def multiply(w, y, rings, full, free, pairs, sums, start, cols, spans, FORMAT, G
                 nv.wait(free, slot, turn)
                 fetch(w, rings, full, slot, next_tile, next_span, rows, cols, BLOCK, SPAN, tall)
             next_tile, next_span = following(next_tile, next_span, share, spans, stride, SPLIT)
-            stage += 1
-            if stage == STAGES:
-                stage = i32(0)
-                turn ^= 1
+            stage, turn = next_stage(stage, turn, STAGES)
         write_rows(y, partial, flip, totals, apart, tile, rows, team, lane, SCALE, OUT, SPLIT,
                    TILES)  # fmt: skip
         flip ^= 1

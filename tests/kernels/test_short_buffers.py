@@ -14,7 +14,7 @@ from gristmill.kernels.argmax import argmax_merge, argmax_partials
 from gristmill.kernels.attention_decode import attention_decode
 from gristmill.kernels.attention_merge import attention_merge
 from gristmill.kernels.gather import gather
-from gristmill.kernels.indexing import take
+from gristmill.kernels.indexing import scatter_rows, take
 from gristmill.kernels.scan import scan_blocks, scan_offsets
 from kernel_launch import launch
 
@@ -126,3 +126,12 @@ def test_a_result_that_is_no_whole_vectors_is_written_to_its_end(
     words = np.full(size, -7, np.float32)
     assert launch(take, table, rows, words, 8, 4, T="f32", **wide) == []
     np.testing.assert_array_equal(words, expected)
+
+
+@pytest.mark.parametrize("wide", [4, 1])
+def test_updates_that_are_no_whole_vectors_are_written_to_their_end(wide: int) -> None:
+    updates = np.arange(6, dtype=np.uint32)
+    y = np.full(8, 77, np.uint32)
+    rows, last = np.array([1, 0], np.int32), np.array([1, 0], np.int32)
+    assert launch(scatter_rows, updates, rows, last, y, 4, T="u32", VEC=wide) == []
+    np.testing.assert_array_equal(y, [4, 5, 77, 77, 0, 1, 2, 3])
