@@ -21,8 +21,6 @@ from ..ir.lang import (
     f32,
     group_id,
     i32,
-    isinf,
-    isnan,
     kernel,
     load_vector,
     local_id,
@@ -48,7 +46,8 @@ from .philox import philox, words_of_rows
 from .sampling_candidates import candidates, share_of_candidates
 from .sampling_keys import from_ordered, key_of_count, key_of_mass, ordered
 
-LOWEST = float("-inf")
+LOWEST, HIGHEST = float("-inf"), float("inf")
+LOWEST_FINITE = float(np.finfo(np.float32).min)
 COLDEST = 1e-30  # of temperatures: below it they count as 0, as what a logit is over them overflows
 HOTTEST = 1e30
 
@@ -168,10 +167,12 @@ def sample_token(
     temperature = settings[4 * row]
     inverse = 1 / max(temperature, f32(1))
     weight = select(temperature >= COLDEST, min(temperature, f32(1)), f32(0))
-    best = f32(0)
+    best = f32(LOWEST)
     place = i32(-1)
-    strange = i32(0)
+    fine = True
+    # What is not drawn counts as -inf from its first look on, so the threshold has to be above it.
     least = threshold[row]
+    least = select(least < LOWEST_FINITE, f32(LOWEST_FINITE), least)
     base = i32(row) * cols
     quads = ceil_div(cols, 4)
     for first in range(i32(local_id(0)), quads, AT_ONCE * BLOCK):
@@ -181,20 +182,22 @@ def sample_token(
             kept = False
             for lane in static_range(4):
                 value = values[4 * n + lane]
-                if isnan(value) or (isinf(value) and value > 0):
-                    strange = 1
-                kept = kept or (value >= least and not isinf(value))
+                below = value < HIGHEST  # which NaN is not either
+                fine = fine and below
+                drawn = below and value >= least
+                values[4 * n + lane] = select(drawn, value, f32(LOWEST))
+                kept = kept or drawn
             if kept and quad < quads:  # few are, as a rule: no other needs noise
                 words = philox(u32(quad), u32(row), state[2], state[3], state[0], state[1])
                 for lane in static_range(4):
                     value = values[4 * n + lane]
-                    if value >= least and not isinf(value):
+                    if value > LOWEST:
                         score = value * inverse + gumbel(words[lane]) * weight
-                        if place < 0 or score > best:
+                        if score > best:
                             best = score
                             place = quad * 4 + lane
     best, place = block_argmax(best, place, f32, BLOCK, SUBGROUP)
-    strange = block_reduce(strange, greater, i32, BLOCK, SUBGROUP)
+    strange = block_reduce(select(fine, i32(0), i32(1)), greater, i32, BLOCK, SUBGROUP)
     if local_id(0) == 0:
         tokens[row] = place
         flags[row] = select(place < 0, i32(1), strange)
