@@ -26,6 +26,10 @@ def fuzz(arguments: argparse.Namespace) -> int:
             f"{', '.join(missing)} is not installed, and random programs are compiled here: "
             "pip install 'gristmill[build]'"
         )
+    if arguments.first is not None and (arguments.program is not None or arguments.replay):
+        raise CommandError("--first is where a run begins: --program and --replay are one program")
+    if arguments.first and arguments.seed is None:
+        raise CommandError("--first goes on with a seed: name it by --seed")
     from ..fuzz import session
 
     seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
@@ -38,7 +42,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
         seed,
         programs,
         seconds,
-        first=arguments.program or 0,
+        first=arguments.first or arguments.program or 0,
         timeout=arguments.timeout,
         shrink_seconds=arguments.shrink,
         jobs=arguments.jobs or len(os.sched_getaffinity(0)),

@@ -113,6 +113,9 @@ def parser() -> argparse.ArgumentParser:
     length.add_argument("--program", type=_natural, help="only the program of this number")
     length.add_argument("--replay", metavar="FILE", help="only the program of this file")
     fuzz.add_argument("--seed", type=_natural, help="repeat the programs of an earlier run")
+    fuzz.add_argument(
+        "--first", type=_natural, help="the first program's number, to go on with a seed (0)"
+    )
     fuzz.add_argument("--json", action="store_true", help="the results as JSON")
     fuzz.add_argument("--out", default="fuzz-findings", metavar="DIR", help="for what fails")
     fuzz.add_argument(

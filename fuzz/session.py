@@ -24,6 +24,7 @@ from .plan import kind_of, program
 from .program import Program, to_text
 from .shrink import shrink, shrink_source, size
 
+_TOLD = 60.0  # seconds between two words on how far a target is
 _SHRUNK = 4  # findings of one target that are made small; more of them are mostly the same
 
 
@@ -108,7 +109,8 @@ Tell = Callable[[str], None]
 
 
 def session(devices: Sequence[str], choice: Choice, tell: Tell) -> list[Tally]:
-    """Run; one tally per target, in their order. tell: is told of findings as they come."""
+    """Run; one tally per target, in their order. tell: is told of findings as they come, and each
+    minute of how far a target is."""
     stop = threading.Event()
     with ThreadPoolExecutor(max(1, min(choice.jobs, len(devices)))) as pool:
         futures = [pool.submit(_target, d, choice, len(devices), tell, stop) for d in devices]
@@ -125,6 +127,7 @@ def _target(device: str, choice: Choice, targets: int, tell: Tell, stop: threadi
     begin = time.monotonic()
     share = 1.0 if choice.jobs >= targets else choice.jobs / targets
     end = None if choice.seconds is None else begin + choice.seconds * share
+    told = begin
     try:
         client = Client(device, choice.timeout)
     except TargetError as error:
@@ -143,6 +146,9 @@ def _target(device: str, choice: Choice, targets: int, tell: Tell, stop: threadi
             if not outcome.good:
                 tally.findings.append(_found(client, choice, number, outcome, tally, tell))
             number += 1
+            if time.monotonic() >= told + _TOLD:
+                told = time.monotonic()
+                tell(f"{device}: {number - choice.first} programs, the next is {number}")
     except TargetError as error:  # it cannot be started again
         tally.missing = str(error)
     finally:

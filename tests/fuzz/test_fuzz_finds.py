@@ -153,6 +153,40 @@ def test_equal_seeds_give_equal_programs() -> None:
     assert texts[0] == texts[2] != texts[1]
 
 
+def test_a_run_goes_on_where_another_of_its_seed_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_TOLD", 0.0)
+    device = ("--device", "python:fuzz_doubles.broken", "--shrink", "0", "--out", str(tmp_path))
+    numbers: list[list[int]] = []
+    for first, programs in ((0, 16), (0, 8), (8, 8)):
+        words = ("--seed", "3", "--first", str(first), "--programs", str(programs), "--json")
+        main(["fuzz", *device, *words])
+        captured = capsys.readouterr()
+        report = json.loads(captured.out)
+        assert report["first"] == first
+        assert report["targets"][0]["programs"] == programs
+        assert f"{programs} programs, the next is {first + programs}" in captured.err
+        numbers.append([f["number"] for f in report["targets"][0]["findings"]])
+    assert numbers[0] == numbers[1] + numbers[2]
+    assert numbers[1]
+    assert numbers[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--first", "8", "--program", "3"), "one program"),
+        (("--first", "8", "--programs", "3"), "--seed"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_refused(
+    words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fuzz", "--device", "cpu", *words]) == 2
+    assert text in capsys.readouterr().err
+
+
 def test_a_device_that_is_not_there_ends_the_command_by_type(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
