@@ -45,6 +45,7 @@ class Usage:
     workgroup_arrays: bool = False
     divides: bool = False  # numbers of any type
     infinite: bool = False  # whether a constant is an infinity
+    wide_flags: bool = False  # whether numbers of 64 bits are compared
     turns: Turns = NO_TURNS  # of the loops of an invocation
 
     @property
@@ -151,6 +152,9 @@ class _Scan:
     def divide(self, op: Op) -> None:
         self.usage.divides = True
 
+    def compare(self, op: Op) -> None:
+        self.usage.wide_flags |= element_of(op.operands[0].type).bits == 64
+
     def const(self, op: Op) -> None:
         self.usage.infinite |= op.attrs[0][1] in _INFINITIES.get(str(op.results[0].type), ())
 
@@ -187,6 +191,7 @@ _NOTES: dict[str, Callable[[_Scan, Op], None]] = {
     "alloc": _Scan.array,
     "const": _Scan.const,
     **dict.fromkeys(("div", "floordiv", "mod"), _Scan.divide),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _Scan.compare),
 }
 
 

@@ -209,6 +209,8 @@ def compare(e: Emitter, op: Op) -> int:
     opcode = of_floats if dtype.is_float else of_signed if dtype.is_signed else of_unsigned
     if dtype.is_signed and dtype.bits < 32:
         return e.ins(opcode, flags, *(e.ordered(v, dtype, lanes) for v in e.operands(op)))
+    if dtype.bits == 64:
+        return e.narrow_flag(e.ins(opcode, flags, *e.operands(op)), lanes)
     return e.plain(op, opcode, flags)
 
 

@@ -181,7 +181,8 @@ class _Body:
     def run(self) -> None:
         bind_scalars(self.e, self.ids)
         self.ids.prepare(self.e.usage.ids)
-        if self.e.usage.divides or self.e.usage.infinite:
+        usage = self.e.usage
+        if usage.divides or usage.infinite or usage.wide_flags:
             self.hide_operands()
         # Not kept here: a cycle would leave all of the emission to the collector.
         Flow(self.e, self.lower).region(self.e.kernel.body)
@@ -191,7 +192,7 @@ class _Body:
         e.zeros = zeros(e.kernel)
         e.products = products(e.kernel, e.zeros) if e.usage.infinite else e.products
         e.divisors = divisors(e.kernel)
-        if e.zeros or e.divisors or e.usage.lanes:
+        if e.zeros or e.divisors or e.usage.lanes or e.usage.wide_flags:
             # No launch has 2**31 workgroups in x and in y.
             first = self.ids.layout.grid
             both = e.early(S.BITWISE_AND, e.module.u32, *map(self.ids.word, (first, first + 1)))

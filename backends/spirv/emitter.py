@@ -117,6 +117,13 @@ class Emitter:
         nothing = self.splat(self.nothing, self.module.u32, lanes)
         return self.ins(S.BITWISE_OR, self.ints(32, lanes), words, nothing)
 
+    def narrow_flag(self, flag: int, lanes: int) -> int:
+        """The result of a comparison of 64 bits, which no driver can tell to be one. LLVM 15 with
+        AVX2 ends where a selection of selections by such a mask, of narrower values, is widened."""
+        zero, one = (self.int_const(n, 32, lanes) for n in (0, 1))
+        word = self.ins(S.SELECT, self.ints(32, lanes), flag, one, zero)
+        return self.ins(S.I_NOT_EQUAL, self.bools(lanes), self.hidden(word, lanes), zero)
+
     def plain(self, op: Op, opcode: int, type_: int, *words: int, exact: bool = False) -> int:
         """An op that is one instruction: `words`, then the operands of the op in their order.
 

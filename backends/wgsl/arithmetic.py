@@ -6,7 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...ir.core import Op, Value, bits_float
-from ...ir.dtypes import DType, VectorType, element_of, f16, f32, f64, i32, lanes_of, u32
+from ...ir.dtypes import (
+    DType,
+    VectorType,
+    element_of,
+    f16,
+    f32,
+    f64,
+    i32,
+    lanes_of,
+    u32,
+    with_element,
+)
 from .helpers import as_type, type_name, zero
 from .support import APPROXIMATE
 from .writer import Writer
@@ -46,10 +57,21 @@ def symbol(w: Writer, op: Op) -> None:
 
 def compare(w: Writer, op: Op) -> None:
     a, b = w.operands(op)
-    if op.name == "ne" and element_of(op.operands[0].type).is_float:
-        w.define(op, f"!({a} == {b})")  # true on NaN, which compilers of != are known to forget
-    else:
-        w.define(op, f"{a} {_SYMBOLS[op.name]} {b}")
+    dtype = element_of(op.operands[0].type)
+    text = f"{a} {_SYMBOLS[op.name]} {b}"
+    if op.name == "ne" and dtype.is_float:
+        text = f"!({a} == {b})"  # true on NaN, which compilers of != are known to forget
+    w.define(op, _narrow_flag(w, op, text))
+
+
+def _narrow_flag(w: Writer, op: Op, text: str) -> str:
+    """A test, of which no compiler can tell that it is one of 64 bits. LLVM 15 with AVX2 ends where
+    a selection of selections by such a mask, of narrower values, is widened."""
+    if element_of(op.operands[0].type).bits < 64:
+        return text
+    word = with_element(op.results[0].type, u32)
+    flag = f"select({zero(word)}, {type_name(word)}(1u), {text})"
+    return f"{w.hidden(flag, word)} != {zero(word)}"
 
 
 def function(w: Writer, op: Op) -> None:
@@ -60,7 +82,9 @@ def function(w: Writer, op: Op) -> None:
 
 def helper(w: Writer, op: Op) -> None:
     name = w.helper(_HELPERS[op.name], op.operands[0].type)
-    w.define(op, f"{name}({', '.join(w.operands(op))})", atom=True)
+    text = f"{name}({', '.join(w.operands(op))})"
+    shown = _narrow_flag(w, op, text) if element_of(op.results[0].type).is_bool else text
+    w.define(op, shown, atom=shown is text)
 
 
 def negate(w: Writer, op: Op) -> None:
