@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,15 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     seed = int(text) if text else int.from_bytes(os.urandom(4), "little")
     request.node.stash[_SEED] = seed
     return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def store_of_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store for builds of what ships. One that GRISTMILL_STORE names has what the run before
+    the tests built; without it a store of this run, for all of its processes."""
+    named = os.environ.get("GRISTMILL_STORE")
+    own = tmp_path_factory.getbasetemp().parent / "store-of-shipped-kernels"
+    return Path(named) if named else own
 
 
 @pytest.fixture

@@ -16,12 +16,11 @@ TARGETS = "cpu-x86-64-v3,cpu-x86-64-v4,spirv-vulkan1.1"
 
 
 @pytest.fixture(scope="session")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> runtime.Bundle:
-    """Made once; the store is the one of the other tests of all kernels."""
-    store = tmp_path_factory.getbasetemp().parent / "store-of-shipped-kernels"
+def bundle(store_of_builds: Path, tmp_path_factory: pytest.TempPathFactory) -> runtime.Bundle:
+    """Made once."""
     out = tmp_path_factory.mktemp("onnx")
     command = [sys.executable, "-m", "SCons", "-Q", f"target={TARGETS}", f"out={out}"]
-    environment = {**os.environ, "GRISTMILL_STORE": str(store)}
+    environment = {**os.environ, "GRISTMILL_STORE": str(store_of_builds)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return runtime.open_bundle(out)

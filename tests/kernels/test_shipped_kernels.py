@@ -19,6 +19,7 @@ import pytest
 from gristmill import runtime
 from gristmill.cli.check import check_one
 from gristmill.kernels import families
+from gristmill.runtime.devices.cpu.level import targets as host_targets
 from need import driver_file
 from nv_kernels import FOR_NVIDIA
 
@@ -39,20 +40,19 @@ EVERYWHERE = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of this run: what is tested is what these sources make."""
-    return tmp_path_factory.getbasetemp().parent / "store-of-shipped-kernels"
-
-
-@pytest.fixture(scope="session")
-def build(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], runtime.Bundle]:
-    """`build("on")`: the bundle of the shipped configuration with checks, made once."""
+def build(
+    store_of_builds: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], runtime.Bundle]:
+    """`build("on")`: the bundle of the shipped configuration with checks, made once: for the
+    devices here, as nothing else of it is looked at."""
 
     @functools.cache
     def made(checks: str) -> runtime.Bundle:
         out = tmp_path_factory.mktemp(f"checks-{checks}")
         command = [sys.executable, "-m", "SCons", "-Q", f"checks={checks}", f"out={out}"]
-        environment = {**os.environ, "GRISTMILL_STORE": str(store)}
+        if checks == "on":
+            command.append(f"target=spirv-vulkan1.1,{host_targets()[0]}")
+        environment = {**os.environ, "GRISTMILL_STORE": str(store_of_builds)}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         return runtime.open_bundle(out)

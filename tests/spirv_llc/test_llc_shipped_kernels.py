@@ -39,7 +39,7 @@ def build(out: Path, store: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(store_of_builds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the artifacts are; made once, also where tests run in several processes."""
     own = tmp_path_factory.getbasetemp()
     # Beside the folders of the processes of this run; without such, what is beside is of others.
@@ -48,7 +48,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with open(folder / "shipped-kernels-by-llc.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (out / "bundle.json").exists():
-            done = build(out, own.parent / "store-of-shipped-kernels")
+            done = build(out, store_of_builds)
             assert (out / "bundle.json").exists(), done.stdout[-2000:] + done.stderr[-2000:]
     return out
 

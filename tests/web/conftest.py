@@ -23,12 +23,11 @@ ROOT = HERE.parents[1]
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(store_of_builds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `scons web` and `scons target=wgsl` make of these sources: the folder of artifacts."""
     out = tmp_path_factory.mktemp("page")
-    store = tmp_path_factory.getbasetemp().parent / "store-of-shipped-kernels"
     command = [sys.executable, "-m", "SCons", "-Q", "web", "all", "target=wgsl", f"out={out}"]
-    environment = {**os.environ, "GRISTMILL_STORE": str(store)}
+    environment = {**os.environ, "GRISTMILL_STORE": str(store_of_builds)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return out

@@ -33,9 +33,8 @@ REFUSED = {
 
 
 @pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def build(store_of_builds: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """`build("on")`: the folder of the shipped kernels as WGSL with checks, made once."""
-    store = tmp_path_factory.getbasetemp().parent / "store-of-shipped-kernels"
 
     @functools.cache
     def made(checks: str) -> Path:
@@ -44,7 +43,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         done = subprocess.run(
             [*command, f"out={out}"],
             cwd=TESTS.parent,
-            env={**os.environ, "GRISTMILL_STORE": str(store)},
+            env={**os.environ, "GRISTMILL_STORE": str(store_of_builds)},
             capture_output=True,
             text=True,
         )
@@ -77,7 +76,17 @@ def checked(bundle: Path, driver: str, kernels: list[str]) -> list[dict[str, Any
     return results
 
 
-@pytest.mark.parametrize("checks", ["off", "on"])
+# With checks they run on SwiftShader through Vulkan; here its compiler takes minutes for them.
+@pytest.mark.parametrize(
+    ("driver", "checks"),
+    [
+        ("lavapipe", "off"),
+        ("lavapipe", "on"),
+        ("swiftshader", "off"),
+        pytest.param("swiftshader", "on", marks=pytest.mark.slow),
+    ],
+    indirect=["driver"],
+)
 def test_every_specialization_agrees_with_its_reference(
     build: Callable[[str], Path], driver: str, checks: str
 ) -> None:
