@@ -95,18 +95,19 @@ class _Scan:
         self.usage = Usage()
         self.order = Order(kernel)
         self.has_loops = False
+        types = [t for t in value_types(kernel) if not isinstance(t, MemType)]
         # Types of 8 and 16 bits, by id(). Loading, converting and storing their values needs
         # storage features only; everything else needs arithmetic.
-        self.narrow = {
-            id(t): t for t in value_types(kernel) if not isinstance(t, MemType) and narrow_name(t)
-        }
+        self.narrow = {id(t): t for t in types if narrow_name(t)}
+        wide = any(element_of(t).bits == 64 for t in types)
+        self.notes = _NOTES | _OF_WIDE if wide else _NOTES
 
     def arithmetic(self, t: Type) -> None:
         if name := narrow_name(t):
             self.usage.arithmetic.add(name)
 
     def region(self, region: Region) -> None:
-        find, narrow = _NOTES.get, self.narrow
+        find, narrow = self.notes.get, self.narrow
         for op in region.ops:
             note = find(op.name)
             if note is not None:
@@ -191,8 +192,9 @@ _NOTES: dict[str, Callable[[_Scan, Op], None]] = {
     "alloc": _Scan.array,
     "const": _Scan.const,
     **dict.fromkeys(("div", "floordiv", "mod"), _Scan.divide),
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _Scan.compare),
 }
+# Of kernels that hold numbers of 64 bits.
+_OF_WIDE = dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _Scan.compare)
 
 
 def scan(kernel: Kernel) -> Usage:
