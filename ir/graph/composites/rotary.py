@@ -1,0 +1,45 @@
+"""Rotary position embedding (Su et al., arXiv:2104.09864)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...dtypes import f32
+from ..array import Array
+from ..composite import composite
+from ..functions import concat, cos, sin, widened
+from ..table import AttrRow, require
+
+
+@composite(
+    "rotary",
+    2,
+    base=AttrRow(float, 10000.0),
+    width=AttrRow(int),
+    layout=AttrRow(str, "halves", ("halves", "pairs")),
+)
+def rotary(x: Array, positions: Array, *, base: float, width: int, layout: str) -> Array:
+    """x[tokens, heads, columns], of which the first `width` columns turn by an angle for each pair:
+    the token's position times base^(-2 i / width). Pair i is columns i and i + width / 2 ("halves",
+    as checkpoints of Hugging Face have it) or 2 i and 2 i + 1 ("pairs", as the paper and GGUF).
+    positions: i32[tokens]."""
+    require(x.rank == 3, f"x is [tokens, heads, columns], not {x.type}")
+    tokens, heads, columns = x.shape
+    require(0 < width <= columns and width % 2 == 0, f"width {width} of {columns} columns")
+    require(positions.shape == (tokens,) and positions.dtype.is_int, "there is a position a token")
+    half = width // 2
+    rates = base ** (-np.arange(half, dtype=np.float64) / half)
+    wide = widened(x)
+    angle = positions.cast(f32).reshape(tokens, 1, 1) * x.builder.literal(rates, f32)
+    c, s = cos(angle).cast(wide.dtype), sin(angle).cast(wide.dtype)
+    turned = wide[..., :width]
+    if layout == "halves":
+        a, b = turned[..., :half], turned[..., half:]
+        parts = concat([a * c - b * s, b * c + a * s], 2)
+    else:
+        pairs = turned.reshape(tokens, heads, half, 2)
+        a, b = pairs[..., 0], pairs[..., 1]
+        both = [(a * c - b * s)[..., None], (b * c + a * s)[..., None]]
+        parts = concat(both, 3).reshape(tokens, heads, width)
+    whole = parts if width == columns else concat([parts, wide[..., width:]], 2)
+    return whole.cast(x.dtype)

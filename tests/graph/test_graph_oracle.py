@@ -1,0 +1,227 @@
+"""What the oracle of graphs says, beside plain loops; its limits; and what it calls a fault."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gristmill.ir.graph import Graph, GraphBuilder
+from gristmill.ir.graph import functions as fn
+from gristmill.ir.graph.array import Array
+from gristmill.ir.graph.decompose import decompose
+from gristmill.ir.graph.oracle import WIDE, GraphFault, WorkBudgetError, evaluate, work
+from random_graphs import random_graph, values_for
+
+SPECIAL = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 3.5])
+
+
+def one(build: Callable[..., Any], **given: np.ndarray) -> np.ndarray:
+    """The result of a function of arrays of these values."""
+    kinds = {"float32": "f32", "int32": "i32", "float16": "f16", "uint32": "u32"}
+    g = GraphBuilder("one")
+    arrays = [g.input(name, kinds[str(a.dtype)], a.shape) for name, a in given.items()]
+    g.output("y", build(*arrays))
+    return evaluate(g.build(), given).outputs["y"]
+
+
+def special_rows(rng: np.random.Generator) -> np.ndarray:
+    """Rows with equal numbers, infinities and NaNs, and one of NaNs alone."""
+    x = rng.choice(SPECIAL, (9, 7))
+    x[3] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_the_first_of_equal_numbers_is_found_and_no_nan(
+    kind: str, rng: np.random.Generator
+) -> None:
+    x = special_rows(rng)
+    found = one(lambda a: a.builder.op("arg_reduce", a, kind=kind, axis=1), x=x)
+    for row, place in zip(x.tolist(), found.tolist(), strict=True):
+        best = -1
+        for n, value in enumerate(row):
+            if math.isnan(value):
+                continue
+            if best < 0 or (value > row[best] if kind == "max" else value < row[best]):
+                best = n
+        assert place == best
+
+
+def test_the_greatest_come_first_and_nans_last(rng: np.random.Generator) -> None:
+    x = special_rows(rng)
+    places = one(lambda a: fn.top_k(a, 5)[1], x=x)
+    values = one(lambda a: fn.top_k(a, 5)[0], x=x)
+    for row, found, taken in zip(x.tolist(), places.tolist(), values, strict=True):
+        order = sorted(
+            range(7), key=lambda n: (math.isnan(row[n]), -row[n] if row[n] == row[n] else 0, n)
+        )
+        assert found == order[:5]
+        np.testing.assert_array_equal(taken, np.float32([row[n] for n in found]))
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_begin_and_end_where_they_say(
+    exclusive: bool, reverse: bool, rng: np.random.Generator
+) -> None:
+    x = rng.integers(-9, 9, (3, 5)).astype(np.int32)
+    flags = {"exclusive": exclusive, "reverse": reverse}
+    found = one(lambda a: a.builder.op("cumulative", a, kind="sum", axis=1, **flags), x=x)
+    for row, sums in zip(x.tolist(), found.tolist(), strict=True):
+        for n in range(5):
+            behind = row[n + exclusive :] if reverse else row[: n + 1 - exclusive]
+            assert sums[n] == sum(behind)
+
+
+def test_reductions_of_nothing_have_their_neutral_element() -> None:
+    x = np.zeros((2, 0), np.float32)
+    wanted = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf}
+    for kind, value in wanted.items():
+        found = one(lambda a, k=kind: a.builder.op("reduce", a, kind=k, axes=(1,)), x=x)
+        assert found.tolist() == [value, value]
+    assert one(lambda a: a.argmax(1), x=x).tolist() == [-1, -1]
+
+
+def test_nans_lose_in_reductions() -> None:
+    x = np.float32([[1, np.nan, -2], [np.nan, np.nan, np.nan]])
+    assert one(lambda a: a.max(1), x=x)[0] == 1
+    assert np.isnan(one(lambda a: a.min(1), x=x)[1])
+
+
+def test_padding_lies_around(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((2, 3)).astype(np.float32)
+    found = one(lambda a: fn.pad(a, [(1, 2), (0, 1)], 7.0), x=x)
+    np.testing.assert_array_equal(found, np.pad(x, [(1, 2), (0, 1)], constant_values=7))
+
+
+def test_updates_are_put_or_added_and_minus_one_is_no_place() -> None:
+    x, u = np.zeros((4, 2), np.float32), np.float32([[1, 2], [3, 4], [5, 6]])
+    places = np.int32([2, -1, 0])
+    assert one(fn.scatter, x=x, p=places, u=u).tolist() == [[5, 6], [0, 0], [1, 2], [0, 0]]
+    twice = np.int32([2, 2, 0])
+    added = one(lambda *a: fn.scatter(*a, kind="add"), x=x, p=twice, u=u)
+    assert added.tolist() == [[5, 6], [0, 0], [4, 6], [0, 0]]
+
+
+@pytest.mark.parametrize("place", [4, -1, 2**31 - 1, -(2**31)])
+def test_a_place_outside_is_a_fault(place: int) -> None:
+    x = np.zeros((4, 2), np.float32)
+    with pytest.raises(GraphFault, match=rf"gather \(tests/.*: place {place} of .* 4 elements"):
+        one(fn.take, x=x, p=np.int32([0, place]))
+    if place != -1:
+        with pytest.raises(GraphFault, match="scatter"):
+            one(fn.scatter, x=x, p=np.int32([0, place]), u=np.ones((2, 2), np.float32))
+
+
+def test_two_updates_of_one_place_are_a_fault() -> None:
+    x = np.zeros((4, 2), np.float32)
+    with pytest.raises(GraphFault, match="one place"):
+        one(fn.scatter, x=x, p=np.int32([1, 1]), u=np.ones((2, 2), np.float32))
+
+
+def test_random_words_are_those_of_the_paper() -> None:
+    """Of the test vectors of Random123 (kat_vectors), philox4x32-10 with counter and key all ones
+    and all zeros."""
+    ones = np.full(4, 0xFFFFFFFF, np.uint32)
+    zeros = one(lambda s: fn.random_bits(s, (4,)), s=np.zeros(4, np.uint32))
+    assert [hex(n) for n in zeros] == ["0x6627e8d5", "0xe169c58d", "0xbc57ac4c", "0x9b00dbd8"]
+    rows = one(lambda s: fn.random_bits(s, (3, 6)), s=ones)
+    assert rows[0].tolist() != rows[1].tolist()
+    again = one(lambda s: fn.random_bits(s, (2, 4)), s=ones)
+    np.testing.assert_array_equal(rows[:2, :4], again)
+
+
+def test_declared_precision_rounds_and_wide_does_not(rng: np.random.Generator) -> None:
+    g = GraphBuilder("round")
+    x = g.input("x", "f16", (64,))
+    g.output("y", (x * 1.001).cast("f32"))
+    graph, values = g.build(), rng.standard_normal(64).astype(np.float16)
+    declared = evaluate(graph, {"x": values}).outputs["y"]
+    wide = evaluate(graph, {"x": values}, WIDE).outputs["y"]
+    factor = np.float16(1.001)
+    np.testing.assert_array_equal(declared, (values * factor).astype(np.float32))
+    assert wide.dtype == np.float64
+    np.testing.assert_allclose(wide, values.astype(np.float64) * 1.001, rtol=1e-3)
+    assert (wide != declared).any()
+
+
+def test_bf16_is_stored_as_its_bits() -> None:
+    g = GraphBuilder("bf16")
+    x = g.input("x", "bf16", (3,))
+    g.output("y", x + 1.0)
+    bits = (np.float32([1, -2, 0.5]).view(np.uint32) >> 16).astype(np.uint16)
+    found = evaluate(g.build(), {"x": bits}).outputs["y"]
+    assert found.dtype == np.uint16
+    assert (found.astype(np.uint32) << 16).view(np.float32).tolist() == [2, -1, 1.5]
+
+
+def test_composites_are_what_they_decompose_to(rng: np.random.Generator) -> None:
+    g = GraphBuilder("whole")
+    x, w = g.input("x", "f16", (5, 8)), g.constant("w", "f16", (8,))
+    y = fn.apply("gelu", fn.apply("rms_norm", x, w, eps=1e-5), approximate="tanh")
+    g.output("y", fn.apply("softmax", y, axis=-1) + y)
+    graph = g.build()
+    given = {n: rng.standard_normal(s).astype(np.float16) for n, s in (("x", (5, 8)), ("w", (8,)))}
+    found = evaluate(graph, given).outputs["y"]
+    np.testing.assert_array_equal(found, evaluate(decompose(graph), given).outputs["y"])
+    some = decompose(graph, lambda node: node.op == "softmax")
+    assert [n.op for n in some.nodes if n.op in ("softmax", "rms_norm", "gelu")] == [
+        "rms_norm",
+        "gelu",
+    ]
+    np.testing.assert_array_equal(found, evaluate(some, given).outputs["y"])
+
+
+def test_states_are_zeros_at_first_and_new_afterwards() -> None:
+    g = GraphBuilder("count")
+    n = g.state("n", "i32", (2,))
+    kept = g.state("kept", "f32", (1,))
+    g.commit(n, n + 1)
+    g.output("y", n.cast("f32") + kept)
+    graph = g.build()
+    first = evaluate(graph, {})
+    assert first.states["n"].tolist() == [1, 1]
+    second = evaluate(graph, first.states)
+    assert second.outputs["y"].tolist() == [1, 1]
+    assert second.states["kept"].tolist() == [0]
+
+
+def taking(x: Array) -> Graph:
+    x.builder.output("y", x + 1.0)
+    return x.builder.build()
+
+
+def test_what_is_given_is_checked() -> None:
+    graph = taking(GraphBuilder("g").input("x", "f32", (3,)))
+    with pytest.raises(KeyError, match="input 'x', f32\\[3\\], is missing"):
+        evaluate(graph, {})
+    with pytest.raises(KeyError, match="takes no 'z'"):
+        evaluate(graph, {"x": np.zeros(3, np.float32), "z": np.zeros(3)})
+    with pytest.raises(ValueError, match="not of shape"):
+        evaluate(graph, {"x": np.zeros(4, np.float32)})
+    with pytest.raises(ValueError, match="float32, not int32"):
+        evaluate(graph, {"x": np.zeros(3, np.int32)})
+
+
+def test_too_much_work_is_refused_before_it_begins() -> None:
+    g = GraphBuilder("large")
+    x = g.input("x", "f32", (100_000, 100_000))
+    g.output("y", (x @ x).sum())
+    graph = g.build()
+    assert work(graph) > 2 * 10**15
+    with pytest.raises(WorkBudgetError, match="raise the budget") as error:
+        evaluate(graph, {"x": np.zeros(1)})
+    assert error.value.got == work(graph)
+
+
+def test_random_graphs_are_evaluated_alike_in_both_precisions(rng: np.random.Generator) -> None:
+    """Nothing but rounding is between them; shapes and types are checked at each node."""
+    for _ in range(60):
+        graph = random_graph(rng)
+        given = values_for(rng, graph)
+        declared, wide = evaluate(graph, given), evaluate(graph, given, WIDE)
+        assert declared.outputs.keys() == wide.outputs.keys()
