@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...ir.core import Kernel, Op, Region, Value, walk
-from ...ir.dtypes import MemType, Space, element_of
+from ...ir.core import Kernel, Op, Region, Value
+from ...ir.dtypes import element_of
 from ...ir.passes.effects import PURE
 
 MOST_Z = (1 << 31) - 1  # workgroups in z of a launch; devices refuse more by LimitExceeded
@@ -55,23 +55,6 @@ def guarded(kernel: Kernel) -> frozenset[int]:
             elif value.id in parts and _meets(parts[value.id], other, parts, known):
                 found.add(value.id)
     return frozenset(found)
-
-
-def dissolved(kernel: Kernel) -> frozenset[int]:
-    """The private arrays that a compiler may take for values, as all places in them are known."""
-    known: set[int] = set()
-    found: set[int] = set()
-    kept: set[int] = set()
-    for op in walk(kernel.body):
-        if op.name == "const":
-            known.add(op.results[0].id)
-        elif op.name == "alloc":
-            memory = op.results[0].type
-            if isinstance(memory, MemType) and memory.space is Space.PRIVATE:
-                found.add(op.results[0].id)
-        elif op.name in ("load", "store") and op.operands[1].id not in known:
-            kept.add(op.operands[0].id)
-    return frozenset(found - kept)
 
 
 def _parts(op: Op, parts: dict[int, frozenset[int]]) -> frozenset[int]:

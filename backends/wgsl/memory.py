@@ -14,7 +14,6 @@ from ...ir.core import Op, Param, Value
 from ...ir.dtypes import Access, DType, MemType, Space, element_of, lanes_of, vector_of
 from ..usage import MemoryUse, Usage
 from .arithmetic import index
-from .guards import dissolved
 from .helpers import zero
 from .writer import Writer
 
@@ -23,6 +22,7 @@ _ATOMICS = {
     "add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd",
     "or": "atomicOr", "xor": "atomicXor", "exchange": "atomicExchange",
 }  # fmt: skip
+_MOST_ZEROS = 1024  # of a private array, written out; compilers keep longer ones in memory
 
 
 def _component(value: str, lanes: int, n: int) -> str:
@@ -46,7 +46,6 @@ class Memories:
 
     def __init__(self, w: Writer, usage: Usage) -> None:
         self.w, self.usage = w, usage
-        self.dissolved = dissolved(w.kernel)
         self.known: dict[int, Memory] = {}
         self.shared_bytes = 0
         self.bindings: dict[int, int] = {}
@@ -112,11 +111,12 @@ class Memories:
             self.shared_bytes += (memory.count * width + 15) // 16 * 16
         else:
             w.head.append(f"var {name}: {array};")
-            if value.id in self.dissolved and not memory.element.is_float:
-                # naga makes a null constant of an array without a value: see `helpers.zero`.
+            items = memory.count // lanes
+            if items <= _MOST_ZEROS and not memory.element.is_float:
+                # naga makes a null constant of an array without a value: see `helpers.zero`. Which
+                # places a compiler knows is not to be told here: it unrolls loops.
                 one = zero(memory.element if lanes == 1 else vector_of(memory.element, lanes))
-                zeros = ", ".join([one] * (memory.count // lanes))
-                w.head[-1] = f"var {name} = {array}({zeros});"
+                w.head[-1] = f"var {name} = {array}({', '.join([one] * items)});"
         found = Memory(name, memory.element, lanes, bool(use.atomics), bits, memory.count)
         self.known[value.id] = found
 
