@@ -10,7 +10,8 @@ from . import movement as movement
 from . import products as products
 from . import reductions as reductions
 from .builder import GraphBuilder
-from .core import Attr, Commit, Graph, Loc, Node, Origin, Output, Source, Tensor
+from .core import Attr, Commit, Graph, Node, Origin, Output, Source, Tensor
+from .places import Loc
 from .table import OPS, GraphOp, infer
 from .types import GraphTypeError, TensorType, parse_tensor_type
 

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DType, f32
 from .core import Tensor
-from .types import GraphTypeError, TensorType, find_dtype
+from .places import caller
+from .types import GraphTypeError, TensorType, find_dtype, shown, whole
 
 if TYPE_CHECKING:
     from .builder import GraphBuilder
@@ -20,11 +21,17 @@ Number = bool | int | float
 Axes = int | Iterable[int] | None
 
 
+def mistake(what: str) -> GraphTypeError:
+    """What an author's line may not say, with that line."""
+    return GraphTypeError(what, caller())
+
+
 class Array:
     """A tensor and the builder that it belongs to."""
 
     __slots__ = ("builder", "tensor")
     __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None  # numpy's arrays leave their operators to these
 
     def __init__(self, builder: GraphBuilder, tensor: Tensor) -> None:
         self.builder, self.tensor = builder, tensor
@@ -45,16 +52,29 @@ class Array:
     def rank(self) -> int:
         return len(self.shape)
 
+    @property
+    def ndim(self) -> int:
+        """The rank, as numpy calls it."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.tensor.type.size
+
     def __repr__(self) -> str:
         return f"<{self.tensor}: {self.type}>"
 
     def __bool__(self) -> bool:
-        raise GraphTypeError("an array has no truth while its graph is built: use where(...)")
+        raise mistake("an array has no truth while its graph is built: use where(...)")
 
     def __iter__(self) -> Any:
-        raise GraphTypeError("an array is not iterated over: take slices of it")
+        raise mistake("an array is not iterated over: take slices of it")
 
     # operators
+
+    def __pos__(self) -> Array:
+        return self
 
     def __neg__(self) -> Array:
         return self._op("neg", self)
@@ -92,26 +112,50 @@ class Array:
     def __floordiv__(self, other: Array | Number) -> Array:
         return binary("floordiv", self, other)
 
+    def __rfloordiv__(self, other: Number) -> Array:
+        return binary("floordiv", other, self)
+
     def __mod__(self, other: Array | Number) -> Array:
         return binary("mod", self, other)
+
+    def __rmod__(self, other: Number) -> Array:
+        return binary("mod", other, self)
 
     def __pow__(self, other: Array | Number) -> Array:
         return binary("pow", self, other)
 
+    def __rpow__(self, other: Number) -> Array:
+        return binary("pow", other, self)
+
     def __and__(self, other: Array | Number) -> Array:
         return binary("and", self, other)
+
+    def __rand__(self, other: Number) -> Array:
+        return binary("and", other, self)
 
     def __or__(self, other: Array | Number) -> Array:
         return binary("or", self, other)
 
+    def __ror__(self, other: Number) -> Array:
+        return binary("or", other, self)
+
     def __xor__(self, other: Array | Number) -> Array:
         return binary("xor", self, other)
+
+    def __rxor__(self, other: Number) -> Array:
+        return binary("xor", other, self)
 
     def __lshift__(self, other: Array | Number) -> Array:
         return binary("shl", self, other)
 
+    def __rlshift__(self, other: Number) -> Array:
+        return binary("shl", other, self)
+
     def __rshift__(self, other: Array | Number) -> Array:
         return binary("shr", self, other)
+
+    def __rrshift__(self, other: Number) -> Array:
+        return binary("shr", other, self)
 
     def __lt__(self, other: Array | Number) -> Array:
         return binary("lt", self, other)
@@ -136,31 +180,43 @@ class Array:
 
         return matmul(self, other)
 
+    def __rmatmul__(self, other: object) -> Array:
+        raise mistake(f"{shown(other)} is no array of this graph: make a literal of it")
+
     # movement
 
     @property
     def T(self) -> Array:  # noqa: N802 - as numpy has it
         """The last two dimensions exchanged."""
         if self.rank < 2:
-            raise GraphTypeError(f"{self.type} has no two dimensions to exchange")
+            raise mistake(f"{self.type} has no two dimensions to exchange")
         axes = list(range(self.rank))
         axes[-2:] = axes[:-3:-1]
         return self.transpose(*axes)
 
-    def transpose(self, *axes: int) -> Array:
-        order = tuple(axes) or tuple(reversed(range(self.rank)))
+    def transpose(self, *axes: Any) -> Array:
+        """Dimensions in another order, one after the other or as a tuple; without any, reversed."""
+        order = _several(axes) or tuple(reversed(range(self.rank)))
         return self._op("transpose", self, axes=tuple(self._axis(axis) for axis in order))
 
-    def reshape(self, *shape: int) -> Array:
-        """One number may be -1: what is left over."""
-        return self._op("reshape", self, shape=_whole(shape, self.type))
+    def reshape(self, *shape: Any) -> Array:
+        """Sizes one after the other or as a tuple; one may be -1: what is left over."""
+        return self._op("reshape", self, shape=_left_over(_several(shape), self.type))
 
-    def broadcast_to(self, *shape: int) -> Array:
-        return self if shape == self.shape else self._op("broadcast", self, shape=tuple(shape))
+    def broadcast_to(self, *shape: Any) -> Array:
+        """Sizes one after the other or as a tuple."""
+        sizes = _several(shape)
+        return self if sizes == self.shape else self._op("broadcast", self, shape=sizes)
 
     def cast(self, dtype: DType | str) -> Array:
-        wanted = find_dtype(dtype)
+        """The values as another element type."""
+        try:
+            wanted = find_dtype(dtype)
+        except GraphTypeError as error:
+            raise mistake(error.what) from error
         return self if wanted == self.dtype else self._op("cast", self, dtype=wanted)
+
+    astype = cast
 
     def __getitem__(self, key: Any) -> Array:
         """Integers, slices with positive steps, `...` and None, as numpy takes them."""
@@ -183,7 +239,9 @@ class Array:
         return self._reduce("min", axis, keepdims)
 
     def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Array:
-        """A sum over their number; of f16 and bf16 in f32, rounded once."""
+        """A sum over their number, of floats; of f16 and bf16 in f32, rounded once."""
+        if not (self.dtype.is_float and self.dtype.computes):
+            raise mistake(f"the mean of {self.type} is none of floats: cast it")
         wide = self.cast(f32) if self.dtype.bits < 32 else self
         total = wide._reduce("sum", axis, keepdims)
         count = self.type.size // max(total.type.size, 1)
@@ -204,14 +262,16 @@ class Array:
         return self.builder.op(name, *operands, **attrs)
 
     def _axis(self, axis: int) -> int:
-        place = operator.index(axis)
+        place = _index(axis, "an axis")
         if not -self.rank <= place < self.rank:
-            raise GraphTypeError(f"axis {axis} of {self.type}, which has {self.rank} dimensions")
+            raise mistake(f"axis {axis} of {self.type}, which has {self.rank} dimensions")
         return place % self.rank
 
     def _reduce(self, kind: str, axis: Axes, keepdims: bool) -> Array:
-        named = range(self.rank) if axis is None else [axis] if isinstance(axis, int) else axis
-        axes = tuple(sorted({self._axis(n) for n in named}))
+        named = range(self.rank) if axis is None else _several((axis,))
+        axes = tuple(sorted(self._axis(n) for n in named))
+        if len(set(axes)) < len(axes):
+            raise mistake(f"axis {shown(axis)} names a dimension twice")
         if not axes:
             return self
         result = self._op("reduce", self, kind=kind, axes=axes)
@@ -220,15 +280,27 @@ class Array:
         return result.reshape(*(1 if n in axes else size for n, size in enumerate(self.shape)))
 
 
-def _whole(shape: tuple[int, ...], t: TensorType) -> tuple[int, ...]:
+def _index(value: object, what: str) -> int:
+    try:
+        return whole(value, what)
+    except GraphTypeError as error:
+        raise mistake(error.what) from error
+
+
+def _several(values: tuple[Any, ...]) -> tuple[int, ...]:
+    """Integers one after the other, or as a tuple or list."""
+    if len(values) == 1 and isinstance(values[0], (tuple, list)):
+        values = tuple(values[0])
+    return tuple(_index(value, "a size or an axis") for value in values)
+
+
+def _left_over(shape: tuple[int, ...], t: TensorType) -> tuple[int, ...]:
     """A shape of which one number may be -1."""
     if shape.count(-1) != 1:
         return shape
-    rest = 1
-    for size in shape:
-        rest *= size if size != -1 else 1
+    rest = math.prod(size for size in shape if size != -1)
     if rest <= 0 or t.size % rest:
-        raise GraphTypeError(f"{t} does not go into shape {list(shape)}")
+        raise mistake(f"{t} does not go into shape {list(shape)}")
     return tuple(t.size // rest if size == -1 else size for size in shape)
 
 
@@ -237,7 +309,7 @@ def together(*values: Array | Number) -> list[Array]:
     to the common shape as numpy does. Raises GraphTypeError where there is none."""
     arrays = [value for value in values if isinstance(value, Array)]
     if not arrays:
-        raise GraphTypeError("there is no array among these operands")
+        raise mistake("there is no array of a graph among these operands")
     first = arrays[0]
     made = [v if isinstance(v, Array) else first.builder.literal(v, first.dtype) for v in values]
     shape = common_shape([array.shape for array in made])
@@ -253,7 +325,7 @@ def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
         wide = {size for size in sizes if size != 1}
         if len(wide) > 1:
             shown = " and ".join(str(list(shape)) for shape in shapes)
-            raise GraphTypeError(f"shapes {shown} have no common one")
+            raise mistake(f"shapes {shown} have no common one")
         result.append(wide.pop() if wide else 1)
     return tuple(result)
 

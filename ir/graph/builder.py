@@ -13,11 +13,8 @@ a Python number takes the type of the array beside it. Errors are GraphTypeError
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
-from types import FrameType
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,13 +22,11 @@ import numpy as np
 from ..dtypes import DType
 from ..interp.values import encode
 from ..ops.meaning import convert
-from .array import Array
-from .core import Attr, Commit, Graph, Loc, Node, Origin, Output, Source, Tensor
+from .array import Array, mistake
+from .core import Attr, Commit, Graph, Node, Origin, Output, Source, Tensor
+from .places import caller
 from .table import complete, infer
-from .types import GraphTypeError, TensorType, find_dtype
-
-_OWN = Path(__file__).resolve().parent
-_ROOT = _OWN.parents[1]
+from .types import GraphTypeError, TensorType, find_dtype, shape_of, shown
 
 
 class GraphBuilder:
@@ -65,22 +60,17 @@ class GraphBuilder:
         return self._source(Origin.STATE, name, dtype, shape)
 
     def literal(self, value: Any, dtype: DType | str) -> Array:
-        """A constant that is written into the graph, of a number or an array of them, which are
-        converted as `cast` does. Equal ones are one."""
+        """A constant that is written into the graph, of a number or an array of numbers, which the
+        element type holds: floats are rounded to it, but not to infinity. Equal ones are one."""
         kind = find_dtype(dtype)
-        given = np.asarray(value)
-        if given.dtype.kind not in "biuf":
-            raise GraphTypeError(f"a literal is made of numbers, not of {given.dtype}")
-        if kind.is_int and given.dtype.kind == "f" and not (given == np.trunc(given)).all():
-            raise GraphTypeError(f"{value!r} is no {kind}")
-        if kind.is_int and not (given == given.astype(kind.storage)).all():
-            raise GraphTypeError(f"{value!r} does not fit into {kind}")
-        stored = np.ascontiguousarray(encode(convert(np.atleast_1d(given), out=kind), kind))
+        given = _numbers(value, kind)
+        with np.errstate(all="ignore"):
+            held = convert(given.reshape(-1), out=kind)
+        stored = np.ascontiguousarray(encode(held, kind))
         type_ = TensorType(kind, given.shape)
         key = type_, stored.astype(stored.dtype.newbyteorder("<")).tobytes()
         if key not in self._literals:
-            name = f"literal{len(self._literals)}"
-            self._literals[key] = self._add(Origin.CONSTANT, name, type_, key[1])
+            self._literals[key] = self._add(Origin.CONSTANT, "", type_, key[1])
         return self._literals[key]
 
     def op(self, name: str, *operands: Array, **attrs: Attr) -> Array:
@@ -91,7 +81,7 @@ class GraphBuilder:
     def node(self, name: str, *operands: Array, **attrs: Attr) -> tuple[Array, ...]:
         """A node: its results. An axis below 0 counts from the end. Raises GraphTypeError with the
         line of the caller."""
-        loc = _caller() if self._places else None
+        loc = caller() if self._places else None
         try:
             for operand in operands:
                 self._own(operand)
@@ -101,7 +91,7 @@ class GraphBuilder:
             filled = complete(name, attrs)
             types = infer(name, [operand.type for operand in operands], dict(filled))
         except GraphTypeError as error:
-            raise GraphTypeError(f"{loc}: {error}" if loc else str(error)) from error
+            raise GraphTypeError(error.what, error.loc or loc) from error
         results = tuple(self._tensor(t) for t in types)
         tensors = tuple(operand.tensor for operand in operands)
         self._nodes.append(Node(name, tensors, filled, results, loc))
@@ -110,8 +100,7 @@ class GraphBuilder:
     def output(self, name: str, value: Array) -> None:
         """What a step gives."""
         self._own(value)
-        if name in self._outputs:
-            raise GraphTypeError(f"there are two outputs {name!r}")
+        _name(name, self._outputs)
         self._outputs[name] = Output(name, value.tensor)
 
     def commit(self, state: Array, value: Array, *, donates: bool = False) -> None:
@@ -119,7 +108,7 @@ class GraphBuilder:
         self._own(state)
         self._own(value)
         if state.tensor.id in self._commits:
-            raise GraphTypeError(f"{state.tensor} is committed twice")
+            raise mistake(f"{state.tensor} is committed twice")
         self._commits[state.tensor.id] = Commit(state.tensor, value.tensor, donates)
 
     def build(self) -> Graph:
@@ -128,7 +117,7 @@ class GraphBuilder:
 
         graph = Graph(
             self.name,
-            tuple(self._sources),
+            tuple(self._named()),
             tuple(self._nodes),
             tuple(self._outputs.values()),
             tuple(self._commits.values()),
@@ -136,15 +125,30 @@ class GraphBuilder:
         verify(graph)
         return graph
 
+    def _named(self) -> Iterator[Source]:
+        """The sources, literals by names that no other has."""
+        count = 0
+        for source in self._sources:
+            if source.name:
+                yield source
+                continue
+            while f"literal{count}" in self._names:
+                count += 1
+            yield replace(source, name=f"literal{count}")
+            count += 1
+
     def _source(
         self, origin: Origin, name: str, dtype: DType | str, shape: tuple[int, ...]
     ) -> Array:
-        return self._add(origin, name, TensorType(find_dtype(dtype), tuple(shape)), None)
+        _name(name, self._names)
+        self._names.add(name)
+        try:
+            t = TensorType(find_dtype(dtype), shape_of(shape))
+        except GraphTypeError as error:
+            raise mistake(f"{origin.value} {name!r}: {error.what}") from error
+        return self._add(origin, name, t, None)
 
     def _add(self, origin: Origin, name: str, t: TensorType, data: bytes | None) -> Array:
-        if name in self._names:
-            raise GraphTypeError(f"{name!r} is the name of another source already")
-        self._names.add(name)
         tensor = self._tensor(t)
         self._sources.append(Source(origin, name, tensor, data))
         return Array(self, tensor)
@@ -155,32 +159,39 @@ class GraphBuilder:
 
     def _own(self, value: Array) -> None:
         if not isinstance(value, Array):
-            raise GraphTypeError(
-                f"an operand is an array of this graph, not {type(value).__name__}"
-            )
+            raise mistake(f"an operand is an array of this graph, not {type(value).__name__}")
         if value.builder is not self:
-            raise GraphTypeError(f"{value.type} belongs to graph {value.builder.name!r}")
+            raise mistake(f"{value!r} belongs to another builder, of graph {value.builder.name!r}")
 
 
-def _caller() -> Loc | None:
-    """The line outside this package that is at work."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        file = _place(frame.f_code.co_filename)
-        if file is not None:
-            return Loc(file, frame.f_lineno)
-        frame = frame.f_back
-    return None
+def _name(name: str, taken: Container[str]) -> None:
+    if not isinstance(name, str) or not name:
+        raise mistake(f"a name is a string that is not empty, not {shown(name)}")
+    if name in taken:
+        raise mistake(f"{name!r} is the name of another one already")
 
 
-@cache
-def _place(file: str) -> str | None:
-    """None for a file of this package; relative to the project where it lies there: a graph is the
-    same in every checkout."""
-    path = Path(file).resolve()
-    if _OWN in path.parents:
-        return None
-    return path.relative_to(_ROOT).as_posix() if _ROOT in path.parents else path.name
+def _numbers(value: Any, kind: DType) -> np.ndarray:
+    """Numbers that an element type holds, as numpy has them."""
+    try:
+        given = np.asarray(float(value) if isinstance(value, int) and kind.is_float else value)
+    except (ValueError, OverflowError) as error:
+        raise mistake(f"a literal is made of numbers, not of {shown(value)}") from error
+    if given.dtype.kind not in "biuf":
+        raise mistake(f"{shown(value)} is no {kind}, nor an array of them")
+    with np.errstate(all="ignore"):
+        if kind.is_bool:
+            held = (given == 0) | (given == 1)
+        elif kind.is_int:
+            held = (given == np.trunc(given)) & (given >= kind.min) & (given <= kind.max)
+        else:
+            wide = given.astype(np.float64)
+            held = ~np.isfinite(wide) | np.isfinite(convert(wide.reshape(-1), out=kind)).reshape(
+                wide.shape
+            )
+    if not held.all():
+        raise mistake(f"{shown(value)} does not fit into {kind}")
+    return given
 
 
 def operands_of(types: Mapping[str, TensorType]) -> tuple[GraphBuilder, list[Array]]:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import Any
 
-from .array import Array
+from .array import Array, mistake
 from .builder import operands_of
 from .core import Attr, Graph
-from .table import OPS, AttrRow, Attrs, GraphOp, Types, define
-from .types import TensorType
+from .table import OPS, AttrRow, Attrs, GraphOp, Types, define, require
 
 Function = Callable[..., Any]
+Attributes = tuple[tuple[str, Attr], ...]
 
 
 def composite(
@@ -28,10 +28,13 @@ def composite(
 
     def enter(function: Function) -> Function:
         def rule(types: Types, given: Attrs) -> Types:
+            require(given.get("axis", 0) >= 0, "an axis counts from 0 here")
             return _results(name, types, tuple(sorted(given.items())))
 
         @wraps(function)
         def add(*arrays: Array, **given: Attr) -> Any:
+            if not arrays or not isinstance(arrays[0], Array):
+                raise mistake(f"{name}: its operands are arrays of a graph")
             results = arrays[0].builder.node(name, *arrays, **given)
             return results[0] if len(results) == 1 else results
 
@@ -42,19 +45,20 @@ def composite(
     return enter
 
 
-@lru_cache(1 << 10)
-def _results(name: str, types: Types, attrs: tuple[tuple[str, Attr], ...]) -> Types:
-    outputs = decomposed(name, types, attrs).outputs
-    return tuple(output.tensor.type for output in outputs)
+def _results(name: str, types: Types, attrs: Attributes) -> Types:
+    return tuple(output.tensor.type for output in decomposed(name, types, attrs).outputs)
 
 
-@lru_cache(1 << 10)
-def decomposed(
-    name: str, types: tuple[TensorType, ...], attrs: tuple[tuple[str, Attr], ...]
-) -> Graph:
+def decomposed(name: str, types: Types, attrs: Attributes) -> Graph:
     """What a composite stands for, as a graph of its own: operands are its inputs in their order,
     results its outputs. It may hold composites again. Raises GraphTypeError, KeyError for a
     primitive."""
+    return _decomposed(name, types, attrs, repr(attrs))
+
+
+@lru_cache(1 << 10)
+def _decomposed(name: str, types: Types, attrs: Attributes, written: str) -> Graph:
+    """written: the attributes, since 0.0 and -0.0 are equal and so are 1 and 1.0."""
     row = OPS[name]
     if row.decompose is None:
         raise KeyError(f"{name} is a primitive")

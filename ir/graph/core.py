@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..dtypes import DType
+from .places import Loc
 from .types import TensorType
 
 Attr = bool | int | float | str | DType | tuple[int, ...]
@@ -26,17 +27,6 @@ class Origin(enum.Enum):
     SLOT = "slot"
     CONSTANT = "constant"
     STATE = "state"
-
-
-@dataclass(frozen=True, slots=True)
-class Loc:
-    """A line of the source that built the graph."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,7 @@ class Node:
     operands: tuple[Tensor, ...]
     attrs: tuple[tuple[str, Attr], ...]
     results: tuple[Tensor, ...]
-    loc: Loc | None = None
+    loc: Loc | None = field(default=None, compare=False)
 
     def attr(self, name: str) -> Attr:
         """Raises KeyError."""
@@ -98,8 +88,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A whole graph. Equal graphs have equal text (`print_graph`); places in sources do not count
-    for that, since two models may come from different lines."""
+    """A whole graph. The lines that nodes come from do not count where graphs are compared."""
 
     name: str
     sources: tuple[Source, ...] = ()
@@ -117,13 +106,3 @@ class Graph:
             yield source.tensor
         for node in self.nodes:
             yield from node.results
-
-    def uses(self) -> dict[int, int]:
-        """How often nodes, outputs and commits read each value; 0 for what nothing reads."""
-        counts = {tensor.id: 0 for tensor in self.tensors()}
-        read = [tensor for node in self.nodes for tensor in node.operands]
-        read += [output.tensor for output in self.outputs]
-        read += [commit.value for commit in self.commits]
-        for tensor in read:
-            counts[tensor.id] += 1
-        return counts

@@ -9,17 +9,22 @@ from .composite import decomposed
 from .core import Graph, Node, Source, Tensor
 from .passes.rewrite import ends
 from .table import OPS
+from .verify import verify
 
 
 def decompose(graph: Graph, wanted: Callable[[Node], bool] = lambda node: True) -> Graph:
-    """The graph with those composites that are `wanted` as primitives, those inside them too. Equal
-    literals of decompositions are one."""
+    """The graph with those composites that are `wanted` as primitives, those inside them too; the
+    same object where there are none. Equal literals of decompositions are one."""
     work = _Work(graph, wanted)
     for node in graph.nodes:
         work.node(node)
-    return replace(
+    if not work.changed:
+        return graph
+    made = replace(
         graph, sources=tuple(work.sources), nodes=tuple(work.nodes), **ends(graph, work.swap)
     )
+    verify(made)
+    return made
 
 
 class _Work:
@@ -27,6 +32,7 @@ class _Work:
         self.wanted = wanted
         self.sources, self.nodes = list(graph.sources), list[Node]()
         self.swap: dict[int, Tensor] = {}
+        self.changed = False
         self.free = max((tensor.id for tensor in graph.tensors()), default=-1) + 1
         self.names = {source.name for source in graph.sources}
         self.literals: dict[tuple[object, bytes], Tensor] = {
@@ -36,6 +42,7 @@ class _Work:
     def node(self, node: Node) -> None:
         node = replace(node, operands=tuple(self.swap.get(t.id, t) for t in node.operands))
         if OPS[node.op].composite and self.wanted(node):
+            self.changed = True
             self._expand(node)
         else:
             self.nodes.append(node)

@@ -30,5 +30,6 @@ def _scatter(operands: Types, attrs: Attrs) -> Types:
     wanted = x.with_shape((*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))
     require(updates == wanted, f"the updates are {wanted}, not {updates}")
     adds = attrs["kind"] == "add"
-    require(not (adds and x.dtype.is_bool), "a bool is not added")
+    numbers = x.dtype.computes and not x.dtype.is_bool
+    require(numbers or not adds, f"{x.dtype} is not added")
     return (x,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..dtypes import DType, f32, u32
 from .table import AttrRow, Attrs, Types, primitive, require, require_axis
 from .types import TensorType
@@ -93,6 +95,8 @@ def _iota(operands: Types, attrs: Attrs) -> Types:
     require_axis(attrs["axis"], len(attrs["shape"]))
     dtype: DType = attrs["dtype"]
     require(dtype.is_int or dtype == f32, f"places are integers or f32, not {dtype}")
+    size, most = attrs["shape"][attrs["axis"]], dtype.max + 1 if dtype.is_int else 1 << 24
+    require(size <= most, f"{size} places: {dtype} counts to {most}")
     return (TensorType(dtype, attrs["shape"]),)
 
 
@@ -104,5 +108,7 @@ def _random(operands: Types, attrs: Attrs) -> Types:
     require(operands[0] == TensorType(u32, (4,)), f"the state is u32[4], not {operands[0]}")
     result = TensorType(u32, attrs["shape"])
     require(result.rank >= 1, "numbers come in rows: a scalar has none")
-    require(result.size <= 1 << 32, f"{result} has more rows or columns than the counter counts")
+    rows = math.prod(result.shape[:-1])
+    counted = rows <= 1 << 32 and result.shape[-1] <= 1 << 34
+    require(counted, f"{result} has more rows or columns than the counter counts")
     return (result,)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
 
 from ..dtypes import DTYPES
 from .core import Attr, Commit, Graph, Node, Origin, Output, Source, Tensor
-from .types import GraphTypeError, TensorType, parse_tensor_type
+from .table import complete
+from .types import GraphTypeError, TensorType, parse_tensor_type, shown
 from .verify import GraphError, verify
 
 MOST_BYTES = 1 << 26  # of a text
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(
     rf"\s*(?:({_STRING})|(%\d+)|([A-Za-z_]\w*\[[\d,]*\])|(-?(?:\d[\w.+-]*|inf|nan)(?!\w))"
-    r"|([A-Za-z_]\w*)|(<-|[=,:{}\[\]])|(\#.*))"
+    r"|([A-Za-z_]\w*)|(<-|[=,:{}\[\]])|(\#.*))",
+    re.ASCII,
 )
+_NUMBER = re.compile(r"-?[0-9]{1,19}(\.[0-9]*)?(e[+-]?[0-9]{1,3})?", re.ASCII)
 _SOURCES = {origin.value: origin for origin in Origin}
 
 
@@ -34,7 +38,7 @@ def parse_graph(text: str) -> Graph:
     if len(text) > MOST_BYTES:
         raise GraphSyntaxError(1, f"the text has {len(text)} characters, of at most {MOST_BYTES}")
     reader = _Reader()
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         tokens = _Tokens(number, line)
         if tokens.peek():
             reader.line(tokens)
@@ -62,7 +66,8 @@ class _Tokens:
         while at < len(line):
             found = _TOKEN.match(line, at)
             if found is None:
-                raise GraphSyntaxError(number, f"{line[at : at + 20].strip()!r} is nothing known")
+                rest = line[at:].strip()
+                raise GraphSyntaxError(number, f"{rest[:20]!r} is nothing known")
             at = found.end()
             if found[7] is None:
                 self.items.append(found[0].strip())
@@ -81,8 +86,8 @@ class _Tokens:
     def expect(self, *wanted: str) -> str:
         token = self.next(" or ".join(map(repr, wanted)))
         if token not in wanted:
-            shown = " or ".join(map(repr, wanted))
-            raise GraphSyntaxError(self.number, f"{token!r} where {shown} is expected")
+            expected = " or ".join(map(repr, wanted))
+            raise GraphSyntaxError(self.number, f"{shown(token)} where {expected} is expected")
         return token
 
     def take(self, token: str) -> bool:
@@ -101,13 +106,13 @@ class _Tokens:
         except ValueError:
             value = None
         if not isinstance(value, str):
-            raise GraphSyntaxError(self.number, f"{token!r} is no string")
+            raise GraphSyntaxError(self.number, f"{shown(token)} is no string")
         return value
 
     def value(self) -> int:
         token = self.next("a value such as %3")
-        if not re.fullmatch(r"%\d{1,9}", token):
-            raise GraphSyntaxError(self.number, f"{token!r} is no value: one looks like %3")
+        if not re.fullmatch(r"%[0-9]{1,9}", token):
+            raise GraphSyntaxError(self.number, f"{shown(token)} is no value: one looks like %3")
         return int(token[1:])
 
     def type(self) -> TensorType:
@@ -176,10 +181,9 @@ class _Reader:
         if t.take("="):
             t.expect("hex")
             digits = t.string()
-            try:
-                data = bytes.fromhex(digits)
-            except ValueError as error:
-                raise GraphSyntaxError(t.number, f"no bytes in hex: {error}") from error
+            if len(digits) % 2 or not re.fullmatch("[0-9a-f]*", digits):
+                raise GraphSyntaxError(t.number, "no bytes in hex: two of 0-9 and a-f for each")
+            data = bytes.fromhex(digits)
         self.sources.append(Source(origin, name, tensor, data))
 
     def _node(self, t: _Tokens) -> None:
@@ -200,10 +204,14 @@ class _Reader:
             raise GraphSyntaxError(t.number, f"{len(numbers)} results and {len(types)} types")
         results = [self._new(t, n, type_) for n, type_ in zip(numbers, types, strict=True)]
         ordered = tuple(sorted(attrs.items()))
+        with contextlib.suppress(GraphTypeError):  # the verifier tells
+            ordered = complete(op, attrs)
         self.nodes.append(Node(op, tuple(operands), ordered, tuple(results)))
 
     def _attrs(self, t: _Tokens) -> dict[str, Attr]:
         attrs: dict[str, Attr] = {}
+        if t.take("}"):
+            return attrs
         while True:
             name = t.next("an attribute")
             if name in attrs:
@@ -224,12 +232,12 @@ class _Reader:
             return token == "true"
         if token in DTYPES:
             return DTYPES[token]
-        for kind in (int, float):
-            try:
-                return kind(token)
-            except ValueError:
-                continue
-        raise GraphSyntaxError(t.number, f"{token!r} is no value of an attribute")
+        if token in ("inf", "-inf", "nan"):
+            return float(token)
+        found = _NUMBER.fullmatch(token)
+        if found is None:
+            raise GraphSyntaxError(t.number, f"{shown(token)} is no value of an attribute")
+        return float(token) if found[1] or found[2] else int(token)
 
     def _tuple(self, t: _Tokens) -> tuple[int, ...]:
         found: list[int] = []
@@ -237,8 +245,8 @@ class _Reader:
             return ()
         while True:
             token = t.next("an integer")
-            if not re.fullmatch(r"-?\d{1,18}", token):
-                raise GraphSyntaxError(t.number, f"{token!r} is no integer")
+            if not re.fullmatch(r"-?[0-9]{1,19}", token):
+                raise GraphSyntaxError(t.number, f"{shown(token)} is no integer")
             found.append(int(token))
             if t.expect(",", "]") == "]":
                 return tuple(found)

@@ -17,6 +17,7 @@ def _matmul(operands: Types, attrs: Attrs) -> Types:
     require(a.rank >= 2 and b.rank >= 2, "a matrix has two dimensions at least")
     require(a.shape[:-2] == b.shape[:-2], "the leading dimensions differ: broadcast them first")
     require(a.shape[-1] == b.shape[-2], f"{a.shape[-1]} columns meet {b.shape[-2]} rows")
+    require(out.computes, f"sums are no {out}")
     both_float = a.dtype.is_float and b.dtype.is_float and out.is_float
     bytes_ = a.dtype.is_int and b.dtype.is_int and max(a.dtype.bits, b.dtype.bits) == 8
     whole = bytes_ and out.is_int and out.bits == 32

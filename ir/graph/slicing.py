@@ -5,8 +5,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from .array import Array
-from .types import GraphTypeError
+import numpy as np
+
+from .array import Array, mistake
+from .types import shown
 
 
 def take_slice(x: Array, key: Any) -> Array:
@@ -21,10 +23,7 @@ def take_slice(x: Array, key: Any) -> Array:
         size = x.shape[axis]
         axis += 1
         if isinstance(part, slice):
-            first, last, stride = part.indices(size)
-            if stride < 1:
-                raise GraphTypeError(f"a slice has a step of 1 or more, not {stride}")
-            last = max(first, last)
+            first, last, stride = _bounds(part, size)
             shape.append(-(-(last - first) // stride))
         else:
             first = _place(part, size, axis - 1)
@@ -42,9 +41,9 @@ def _spread(x: Array, keys: tuple[Any, ...]) -> list[Any]:
     """The keys, one for each dimension, and the Nones among them."""
     named = sum(key is not None and key is not Ellipsis for key in keys)
     if named > x.rank:
-        raise GraphTypeError(f"{named} indices for {x.type}, which has {x.rank} dimensions")
+        raise mistake(f"{named} indices for {x.type}, which has {x.rank} dimensions")
     if sum(key is Ellipsis for key in keys) > 1:
-        raise GraphTypeError("an index has one ... at most")
+        raise mistake("an index has one ... at most")
     rest = [slice(None)] * (x.rank - named)
     if not any(key is Ellipsis for key in keys):
         return [*keys, *rest]
@@ -52,13 +51,25 @@ def _spread(x: Array, keys: tuple[Any, ...]) -> list[Any]:
     return [*keys[:at], *rest, *keys[at + 1 :]]
 
 
+def _bounds(part: slice, size: int) -> tuple[int, int, int]:
+    """Start, end and step of a slice, within the size."""
+    try:
+        first, last, stride = part.indices(size)
+    except (TypeError, ValueError) as error:
+        raise mistake(f"a slice has integers and no step of 0: {error}") from error
+    if stride < 1:
+        raise mistake(f"a slice has a step of 1 or more, not {stride}")
+    last = max(first, last)
+    return first, last, min(stride, max(last - first, 1))
+
+
 def _place(part: Any, size: int, axis: int) -> int:
-    if isinstance(part, bool) or not hasattr(part, "__index__"):
-        raise GraphTypeError(
-            f"an index is an integer, a slice, ... or None, not {part!r}: use take(...) for places"
-            " that are data"
+    if isinstance(part, (bool, np.ndarray)) or not hasattr(part, "__index__"):
+        raise mistake(
+            f"an index is an integer, a slice, ... or None, not {shown(part)}: use take(...) for"
+            " places that are data"
         )
     place = operator.index(part)
     if not -size <= place < size:
-        raise GraphTypeError(f"index {place} of dimension {axis}, which has {size} elements")
+        raise mistake(f"index {place} of dimension {axis}, which has {size} elements")
     return place % size

@@ -6,13 +6,16 @@ says what the op means and, run on its operands' types alone, what types its res
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import DType
 from .core import Attr
-from .types import GraphTypeError, TensorType
+from .types import GraphTypeError, TensorType, shown, whole
 
 Types = tuple[TensorType, ...]
 Attrs = Mapping[str, Any]
@@ -87,7 +90,7 @@ def infer(name: str, operands: Sequence[TensorType], attrs: Mapping[str, Attr]) 
         return row.rule(tuple(operands), attrs)
     except GraphTypeError as error:
         given = ", ".join(map(str, operands))
-        raise GraphTypeError(f"{name} of {given}: {error}") from error
+        raise GraphTypeError(f"{name} of {given}: {error.what}", error.loc) from error
 
 
 def find(name: str) -> GraphOp:
@@ -113,28 +116,31 @@ def complete(name: str, given: Mapping[str, Attr]) -> tuple[tuple[str, Attr], ..
 
 
 def _checked(name: str, key: str, row: AttrRow, given: Mapping[str, Attr]) -> Attr:
-    value: Any = given.get(key, row.default)
-    if value is REQUIRED:
+    if key not in given and row.default is REQUIRED:
         raise GraphTypeError(f"{name} needs the attribute {key!r}")
-    if row.kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if row.kind is tuple and isinstance(value, list):
-        value = tuple(value)
-    fits = _is(value, row.kind)
-    if row.kind is tuple and isinstance(value, tuple):
-        fits = all(_is(n, int) for n in value)
-    if not fits:
+    value: Attr = _plain(given.get(key, row.default), row.kind)
+    if not isinstance(value, row.kind) or (row.kind is int and isinstance(value, bool)):
         wanted = "integers" if row.kind is tuple else row.kind.__name__
-        raise GraphTypeError(f"{name}: {key} is {wanted}, not {value!r}")
+        raise GraphTypeError(f"{name}: {key} is {wanted}, not {shown(value)}")
+    numbers = value if isinstance(value, tuple) else (value,) if row.kind is int else ()
+    if any(abs(whole(n, key)) >= 1 << 63 for n in numbers):
+        raise GraphTypeError(f"{name}: {key} is beyond the integers of 64 bits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise GraphTypeError(f"{name}: {key} is a number, not {value}")
     if row.words and value not in row.words:
-        raise GraphTypeError(f"{name}: {key} is one of {', '.join(row.words)}, not {value!r}")
-    checked: Attr = value
-    return checked
+        raise GraphTypeError(f"{name}: {key} is one of {', '.join(row.words)}, not {shown(value)}")
+    return value
 
 
-def _is(value: object, kind: type) -> bool:
-    """A bool is no integer here."""
-    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+def _plain(value: Any, kind: type) -> Any:
+    """numpy's numbers, lists and integers for floats as what an attribute holds."""
+    if kind is tuple and isinstance(value, (tuple, list)):
+        return tuple(whole(n, "each of them") for n in value)
+    if isinstance(value, (np.integer, np.floating, np.bool_)):
+        value = value.item()
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value) if abs(value) < 1 << 1000 else value
+    return float(value) if kind is float and isinstance(value, float) else value
 
 
 def require(condition: bool, message: str) -> None:
@@ -150,3 +156,8 @@ def require_axis(axis: int, rank: int) -> None:
 def require_dtype(t: TensorType, what: str, *wanted: DType) -> None:
     names = " or ".join(map(str, wanted))
     require(t.dtype in wanted, f"{what} is {names}, not {t.dtype}")
+
+
+def require_float(t: TensorType, what: str = "it") -> None:
+    computes = t.dtype.is_float and t.dtype.computes
+    require(computes, f"{what} is computed in floats, not in {t.dtype}: cast it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .core import Commit, Graph, Node, Origin, Source, Tensor
+from .donation import Lifetimes
 from .table import complete, find, infer
 from .types import GraphTypeError, TensorType
 
@@ -24,6 +25,7 @@ class _Verifier:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.known: dict[int, Tensor] = {}
+        self.states = {source.tensor.id for source in graph.of(Origin.STATE)}
 
     def run(self) -> None:
         names: set[str] = set()
@@ -34,9 +36,11 @@ class _Verifier:
         names.clear()
         for output in self.graph.outputs:
             where = f"output {output.name!r}"
+            self._check(bool(output.name), where, "it has no name")
             self._check(output.name not in names, where, "another output has this name")
             names.add(output.name)
             self._use(output.tensor, where)
+        self.lifetimes = Lifetimes(self.graph)
         states: set[int] = set()
         for commit in self.graph.commits:
             self._commit(commit, states)
@@ -65,6 +69,8 @@ class _Verifier:
             self._check(source.origin is Origin.CONSTANT, where, "a constant alone has bytes")
             count, got = source.tensor.type.bytes, len(source.data)
             self._check(count == got, where, f"{source.tensor.type} has {count} bytes, not {got}")
+            if source.tensor.type.dtype.is_bool:
+                self._check(set(source.data) <= {0, 1}, where, "a bool is a byte 0 or 1")
 
     def _node(self, node: Node) -> None:
         where = " ".join([*map(str, node.results[:1]), "=", node.op])
@@ -78,7 +84,10 @@ class _Verifier:
             types = infer(node.op, [tensor.type for tensor in node.operands], dict(whole))
         except GraphTypeError as error:
             raise GraphError(self.graph.name, where, str(error)) from error
-        self._check(whole == node.attrs, where, "attributes are all there and in their order")
+        same = whole == node.attrs and [type(v) for _, v in whole] == [
+            type(v) for _, v in node.attrs
+        ]
+        self._check(same, where, "attributes are all there, of their kinds and in their order")
         given = tuple(tensor.type for tensor in node.results)
         if given != types:
             expected, got = (", ".join(map(str, found)) for found in (types, given))
@@ -90,44 +99,11 @@ class _Verifier:
         where = f"commit {commit.state}"
         self._use(commit.state, where)
         self._use(commit.value, where)
-        of_states = {source.tensor.id for source in self.graph.of(Origin.STATE)}
-        self._check(commit.state.id in of_states, where, f"{commit.state} is no state")
+        self._check(commit.state.id in self.states, where, f"{commit.state} is no state")
         self._check(commit.state.id not in states, where, "it is committed twice")
         states.add(commit.state.id)
         expected, got = commit.state.type, commit.value.type
         self._check(expected == got, where, f"the state is {expected}, the value {got}")
         if commit.donates:
-            self._donation(commit, where)
-
-    def _donation(self, commit: Commit, where: str) -> None:
-        """The value comes from the state by updates alone, each of which is the last to read what
-        it updates: so all of them can be made in place."""
-        made = {result.id: n for n, node in enumerate(self.graph.nodes) for result in node.results}
-        value = commit.value
-        while value.id != commit.state.id:
-            place = made.get(value.id)
-            node = None if place is None else self.graph.nodes[place]
-            same = node is not None and (find(node.op).updates or node.op == "reshape")
-            updating = same and node is not None and value == node.results[0]
-            what = f"{value} is no update of the state: nothing is made in its memory"
-            self._check(updating, where, f"{what}; commit without donating, or update by scatter")
-            assert node is not None
-            assert place is not None
-            old = node.operands[0]
-            self._unread(old, place, where)
-            value = old
-        outputs = [o.tensor.id for o in self.graph.outputs]
-        self._check(commit.state.id not in outputs, where, "the old state is an output")
-
-    def _unread(self, old: Tensor, place: int, where: str) -> None:
-        """Nothing reads a tensor behind the node that updates it, nor twice there."""
-        readers = [n for n, node in enumerate(self.graph.nodes) if old in node.operands]
-        late = [n for n in readers if n > place]
-        what = "which is updated in its place before"
-        if late:
-            node = self.graph.nodes[late[0]]
-            self._check(False, where, f"{node.results[0]} = {node.op} reads {old}, {what}")
-        operands = self.graph.nodes[place].operands
-        self._check(operands.count(old) == 1, where, f"{old} is updated by itself")
-        read = [o.name for o in self.graph.outputs if o.tensor == old]
-        self._check(not read, where, f"output {read[0] if read else ''!r} is {old}, {what}")
+            fault = self.lifetimes.fault(commit)
+            self._check(not fault, where, fault)

@@ -107,6 +107,7 @@ def test_a_token_sees_the_keys_up_to_its_own(
 ) -> None:
     q = rng.standard_normal((4, 6, 8))
     k, v = rng.standard_normal((2, 7, 2, 8))
+    window = window if causal else 0
     attrs = {"scale": 0.4, "causal": causal, "window": window, "cap": cap}
     (found,) = wide("attention_prefill", q, k, v, **attrs)
     for token in range(4):
@@ -132,6 +133,36 @@ def test_each_row_sees_its_own_pages(window: int, rng: np.random.Generator) -> N
             one = attention_row(q[row, head], k[seen, head // 2], v[seen, head // 2], 0.3, 0.0)
             close(found[row, head], one)
     assert not found[2].any()
+
+
+def test_rows_and_pages_behind_the_length_may_be_anything(rng: np.random.Generator) -> None:
+    q = rng.standard_normal((2, 2, 4))
+    caches = rng.standard_normal((2, 3, 2, 1, 4))
+    caches[:, 0, 1] = np.nan
+    pages, lengths = np.int32([[0, 99], [1, -1]]), np.int32([1, 2])
+    (found,) = wide("attention_decode", q, *caches, pages, lengths, scale=0.5)
+    assert np.isfinite(found).all()
+    close(found[0], np.broadcast_to(caches[1, 0, 0], (2, 4)))
+
+
+def test_no_rows_and_no_columns_are_computed_like_others() -> None:
+    assert wide("linear", np.zeros((2, 3, 0)), np.zeros((5, 0)))[0].tolist() == [[[0] * 5] * 3] * 2
+    norm = wide("group_norm", np.zeros((0, 4, 2)), np.ones(4), np.ones(4), groups=2, eps=0.1)[0]
+    assert norm.shape == (0, 4, 2)
+    nothing = np.zeros((0, 2, 4)), np.zeros((1, 1, 1, 4)), np.zeros((1, 1, 1, 4))
+    pages, lengths = np.zeros((0, 1), np.int32), np.zeros(0, np.int32)
+    assert wide("attention_decode", *nothing, pages, lengths, scale=1.0)[0].shape == (0, 2, 4)
+
+
+def test_composites_of_halves_round_once(rng: np.random.Generator) -> None:
+    """In declared precision an f16 softmax is the f64 one to half a unit and f32's error."""
+    x = rng.standard_normal((20, 16)).astype(np.float16)
+    g = GraphBuilder("halves")
+    g.output("y", g.op("softmax", g.input("x", "f16", x.shape), axis=1))
+    found = evaluate(g.build(), {"x": x}).outputs["y"]
+    (exact,) = wide("softmax", x.astype(np.float64), axis=1)
+    unit = np.spacing(exact.astype(np.float16)).astype(np.float64)
+    assert (np.abs(found.astype(np.float64) - exact) <= 0.501 * unit + 1e-6 * exact).all()
 
 
 def test_decoding_is_prefill_of_one_token(rng: np.random.Generator) -> None:
@@ -229,6 +260,15 @@ def test_a_token_is_drawn_among_those_that_are_kept(rng: np.random.Generator) ->
         # Five standard deviations of a binomial share.
         bound = 5 * np.sqrt(chance * (1 - chance) / draws) + 1e-9
         assert (np.abs(counts[row] / draws - chance) <= bound).all(), row
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-31, 1.0, np.inf])
+def test_what_is_no_number_is_never_drawn(temperature: float) -> None:
+    inf, nan = np.inf, np.nan
+    logits = np.float32([[-inf, -inf], [nan, nan], [inf, 1], [nan, -inf]])
+    settings = np.float32([[temperature, 0, 1, 0]] * 4)
+    (found,) = wide("sample", logits, settings, np.uint32([1, 2, 3, 4]))
+    assert found.tolist() == [-1, -1, 1, -1]
 
 
 def test_the_greatest_logit_is_greedy() -> None:

@@ -30,6 +30,7 @@ def test_text_is_read_back_to_an_equal_graph(rng: np.random.Generator) -> None:
     for _ in range(40):
         graph = random_graph(rng)
         text = print_graph(graph)
+        assert parse_graph(text) == graph
         assert print_graph(parse_graph(text)) == text
         placed = print_graph(graph, places=True)
         assert "# tests/random_graphs.py:" in placed
@@ -46,6 +47,16 @@ def test_states_and_donations_are_written() -> None:
     g.commit(cache, new, donates=True)
     assert print_graph(g.build()) == STEP.lstrip()
 
+
+NORM = 'graph "g"\ninput %0 "x" : f32[2]\n%1 = rms_norm %0, %0 {{eps={}}} : f32[2]'
+HEADS = (
+    'graph "g"\ninput %0 "q" : f32[1,2,4]\ninput %1 "k" : f32[1,{},4]\n'
+    "%2 = attention_prefill %0, %1, %1 {{cap=0.0, causal=true, scale=1.0, window=0}} : f32[1,2,4]"
+)
+WIDE_TABLE = (
+    'graph "g"\ninput %0 "x" : f32[1,1,1000000000000]\ninput %1 "p" : i32[1]\n%2 = rotary %0, %1'
+    ' {base=1.0, layout="pairs", width=1000000000000} : f32[1,1,1000000000000]'
+)
 
 BAD = {
     "": "begins with its name",
@@ -70,6 +81,18 @@ BAD = {
     'graph "g"\ninput %0 "x" : f32[2]\noutput "y" %0 %0': "is too much",
     'graph "g"\ninput %0 "x" : f32[2]\noutput "y" %0\noutput "y" %0': "another output",
     'graph "g"\ninput %0 "x" : f32[2]\ncommit %0 <- %0': "is no state",
+    'graph "g"\ninput %0 "x" : f32[' + "9" * 5000 + "]": "is no tensor type",
+    'graph "g"\ninput %0 "x" : f32[0,' + "9" * 19 + "]": "has more than",
+    'graph "g"\ninput %\u0663 "x" : f32[2]': "is nothing known",
+    'graph "g"\nconstant %0 "x" : bool[2] = hex"02ff"': "a byte 0 or 1",
+    'graph "g"\nconstant %0 "x" : f32[1] = hex"00 00 00 00"': "no bytes in hex",
+    NORM.format("9" * 400): "no value of an attribute",
+    NORM.format("1e999"): "eps is a number",
+    NORM.format("nan"): "eps is a number",
+    NORM.format("1_0.0"): "no value of an attribute",
+    'graph "g"\ninput %0 "x" : f32[2]\n%1 = softmax %0 {axis=-1} : f32[2]': "counts from 0",
+    HEADS.format(0): "unequally",
+    WIDE_TABLE: "columns",
 }
 
 
@@ -78,6 +101,28 @@ def test_what_is_no_graph_is_refused_in_words(text: str) -> None:
     with pytest.raises((GraphSyntaxError, GraphError)) as error:
         parse_graph(text)
     assert BAD[text] in str(error.value)
+
+
+def test_numbers_of_attributes_are_of_their_kind() -> None:
+    """An integer stands for a float: equal graphs have one form."""
+    one, other = (parse_graph(NORM.format(eps)) for eps in ("1", "1.0"))
+    assert one == other
+    assert print_graph(one) == print_graph(other)
+
+
+def test_a_name_may_have_any_character() -> None:
+    g = GraphBuilder("a\u2028b")
+    g.output('y\x0c\n"', g.input("\x1c", "f32") + 1.0)
+    assert parse_graph(print_graph(g.build())) == g.build()
+
+
+def test_a_large_batch_is_read_at_once() -> None:
+    text = (
+        'graph "g"\ninput %0 "q" : f32[1000000,1,1]\nstate %1 "c" : f32[1,1,1,1]\n'
+        'slot %2 "p" : i32[1000000,1]\nslot %3 "n" : i32[1000000]\n%4 = attention_decode %0, %1,'
+        " %1, %2, %3 {cap=0.0, scale=1.0, window=0} : f32[1000000,1,1]"
+    )
+    assert parse_graph(text).nodes[0].op == "attention_decode"
 
 
 def test_damaged_text_is_read_or_refused(rng: np.random.Generator) -> None:

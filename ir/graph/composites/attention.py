@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from ...dtypes import i32
+import math
+
+from ...dtypes import i32, i64
 from ..array import Array
 from ..composite import composite
-from ..functions import arange, concat, take, tanh, where, widened
-from ..table import AttrRow, require
+from ..functions import iota, take, tanh, where, widened
+from ..table import AttrRow, require, require_dtype, require_float
+from ..types import TensorType
 from .normalization import softmax
 
 SCALE, WINDOW, CAP = AttrRow(float), AttrRow(int, 0), AttrRow(float, 0.0)
@@ -20,13 +23,18 @@ def attention_prefill(
     group: softmax of the products times `scale`, through cap * tanh(x / cap) where there is a cap.
     The last token stands at the last key; a causal one sees the keys up to its own, with a window
     of `window` only as many (Dao et al., arXiv:2205.14135, for kernels of it)."""
-    _heads(q, k, v)
+    _numbers(scale, window, cap)
+    require(q.rank == 3 and k.rank == 3, "q, k and v are [tokens, heads, columns]")
+    require(k.type == v.type, f"k and v differ: {k.type} and {v.type}")
+    require(causal or not window, "a window is of causal attention")
+    _heads(q.type, k.shape[1:])
     tokens, keys = q.shape[0], k.shape[0]
     require(not causal or keys >= tokens, f"{tokens} tokens stand at {keys} keys")
-    last = arange(q, tokens).reshape(tokens, 1) + (keys - tokens)
-    place = arange(q, keys).reshape(1, keys)
+    last = iota(q, (tokens, keys), 0) + (keys - tokens)
+    place = iota(q, (tokens, keys), 1)
     seen = _seen(last, place, window) if causal else place >= 0
-    return _attend(q, k, v, seen.broadcast_to(tokens, keys), scale, cap)
+    one, of_k, of_v, all_seen = (x.reshape(1, *x.shape) for x in (q, k, v, seen))
+    return _attend(one, of_k, of_v, all_seen, scale, cap).reshape(*q.shape)
 
 
 @composite("attention_decode", 5, scale=SCALE, window=WINDOW, cap=CAP)
@@ -43,34 +51,44 @@ def attention_decode(
 ) -> Array:
     """q[batch, heads, columns], each row over its own keys: the first lengths[row] rows of its
     pages pages[row, :] of the caches [pages, rows of a page, groups, columns] (Kwon et al.,
-    arXiv:2309.06180). Scale, window and cap as of `attention_prefill`. A length of 0 gives
-    zeros."""
-    shaped = k_cache.rank == 4 and k_cache.shape == v_cache.shape
-    require(shaped, "the caches have one shape of four dimensions")
-    batch = q.shape[0]
+    arXiv:2309.06180). Scale, window and cap as of `attention_prefill`. A length of 0 gives zeros,
+    one beyond the pages all of them; pages behind the length may be any number."""
+    _numbers(scale, window, cap)
+    require(q.rank == 3, f"q is [batch, heads, columns], not {q.type}")
+    shaped = k_cache.rank == 4 and k_cache.type == v_cache.type
+    require(shaped, "the caches are of one type, of four dimensions")
+    batch, (rows, groups, columns) = q.shape[0], k_cache.shape[1:]
     require(pages.rank == 2 and pages.shape[0] == batch, "there is a row of pages for each of q")
+    require_dtype(pages.type, "a page", i32, i64)
     require(lengths.shape == (batch,), "there is a length for each row of q")
-    groups, columns = k_cache.shape[2:]
-    keys = pages.shape[1] * k_cache.shape[1]
-    rows = []
-    for row in range(batch):
-        k, v = (
-            take(cache, pages[row]).reshape(keys, groups, columns) for cache in (k_cache, v_cache)
-        )
-        length = lengths[row].cast(i32).reshape(1, 1)
-        place = arange(q, keys).reshape(1, keys)
-        seen = _seen(length - 1, place, window)
-        _heads(q[row : row + 1], k, v)
-        found = _attend(q[row : row + 1], k, v, seen, scale, cap)
-        rows.append(where((length > 0).reshape(1, 1, 1), found, 0.0))
-    return concat(rows, 0)
+    require_dtype(lengths.type, "a length", i32, i64)
+    _heads(q.type, k_cache.shape[2:])
+    keys = pages.shape[1] * rows
+    length = lengths.reshape(batch, 1)
+    place = iota(lengths, (batch, keys), 1, lengths.dtype)
+    seen = _seen(length - 1, place, window)
+    # Pages behind the length need not be there.
+    first = iota(lengths, pages.shape, 1, lengths.dtype) * rows
+    used = where(first < length, pages, 0)
+    k, v = (take(cache, used).reshape(batch, keys, groups, columns) for cache in (k_cache, v_cache))
+    found = _attend(
+        q.reshape(batch, 1, *q.shape[1:]), k, v, seen.reshape(batch, 1, keys), scale, cap
+    )
+    return where((length > 0).reshape(batch, 1, 1), found.reshape(*q.shape), 0.0)
 
 
-def _heads(q: Array, k: Array, v: Array) -> None:
-    require(q.rank == 3 and k.rank == 3, "q, k and v are [tokens, heads, columns]")
-    require(k.shape == v.shape, f"k and v differ: {k.type} and {v.type}")
-    require(q.shape[2] == k.shape[2], f"q has {q.shape[2]} columns, k {k.shape[2]}")
-    require(q.shape[1] % k.shape[1] == 0, f"{q.shape[1]} heads share {k.shape[1]} groups unequally")
+def _numbers(scale: float, window: int, cap: float) -> None:
+    require(window >= 0, f"a window has keys, or is 0: not {window}")
+    require(cap >= 0, f"a cap is a number from 0 on, not {cap}")
+    require(math.isfinite(scale), f"the scale is a number, not {scale}")
+
+
+def _heads(q: TensorType, each: tuple[int, ...]) -> None:
+    """q, whose last dimensions are heads and columns, and groups and columns of keys."""
+    require_float(q, "attention")
+    require(q.shape[-1] == each[1], f"q has {q.shape[-1]} columns, k {each[1]}")
+    shared = each[0] > 0 and q.shape[-2] % each[0] == 0
+    require(shared, f"{q.shape[-2]} heads share {each[0]} groups unequally")
 
 
 def _seen(last: Array, place: Array, window: int) -> Array:
@@ -80,15 +98,18 @@ def _seen(last: Array, place: Array, window: int) -> Array:
 
 
 def _attend(q: Array, k: Array, v: Array, seen: Array, scale: float, cap: float) -> Array:
-    """In f32: [tokens, heads, columns] of the type of q."""
-    (tokens, heads, columns), (keys, groups, _) = q.shape, k.shape
+    """Of q[batch, tokens, heads, columns], k and v[batch, keys, groups, columns] and seen[batch,
+    tokens, keys]; in f32, of the type of q. What no token sees may be anything, also no number."""
+    (batch, tokens, heads, columns), (keys, groups) = q.shape, k.shape[1:3]
     each = heads // groups
-    wide_q = widened(q).reshape(tokens, groups, each, columns).transpose(1, 2, 0, 3)
-    wide_k = widened(k).transpose(1, 2, 0).reshape(groups, 1, columns, keys)
-    wide_v = widened(v).transpose(1, 0, 2).reshape(groups, 1, keys, columns)
+    wide_q = widened(q).reshape(batch, tokens, groups, each, columns).transpose(0, 2, 3, 1, 4)
+    wide_k = widened(k).transpose(0, 2, 3, 1).reshape(batch, groups, 1, columns, keys)
+    looked_at = seen.cast(i32).max(1).reshape(batch, keys, 1, 1) > 0
+    wide_v = where(looked_at, widened(v), 0.0)
+    wide_v = wide_v.transpose(0, 2, 1, 3).reshape(batch, groups, 1, keys, columns)
     scores = (wide_q @ wide_k) * scale
     if cap:
         scores = cap * tanh(scores / cap)
-    scores = where(seen, scores, float("-inf"))
-    sums: Array = softmax(scores, axis=3) @ wide_v
-    return sums.transpose(2, 0, 1, 3).reshape(tokens, heads, columns).cast(q.dtype)
+    scores = where(seen.reshape(batch, 1, 1, tokens, keys), scores, float("-inf"))
+    sums: Array = softmax(scores, axis=4) @ wide_v
+    return sums.transpose(0, 3, 1, 2, 4).reshape(*q.shape).cast(q.dtype)

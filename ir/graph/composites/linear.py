@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from ...quantized import BLOCKS
 from ..array import Array
 from ..composite import composite
 from ..functions import apply, matmul, widened
-from ..table import AttrRow, require
+from ..table import AttrRow, require, require_float
 from .activations import gelu, silu
 
 _ACTIVATIONS = {"silu": silu, "gelu": lambda x: gelu(x, approximate="none")}
@@ -39,7 +41,9 @@ def gated_mlp(x: Array, gate: Array, up: Array, down: Array, *, activation: str)
 def _product(x: Array, weight: Array, bias: tuple[Array, ...]) -> Array:
     require(x.rank >= 1, "a scalar is no row")
     require(x.shape[-1] == weight.shape[1], f"rows of {x.shape[-1]} meet {weight.type}")
-    rows = x.reshape(-1, x.shape[-1]) if x.rank != 2 else x
+    require_float(x.type)
+    require_float(weight.type, "the weight")
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) if x.rank != 2 else x
     wide = widened(rows)
     total = matmul(wide, weight.cast(wide.dtype).T)
     for b in bias:

@@ -3,10 +3,12 @@ rounded once."""
 
 from __future__ import annotations
 
+import math
+
 from ..array import Array
 from ..composite import composite
 from ..functions import exp, log, rsqrt, widened
-from ..table import AttrRow, require
+from ..table import AttrRow, require, require_axis, require_float
 
 EPS = AttrRow(float)
 
@@ -27,6 +29,8 @@ def log_softmax(x: Array, *, axis: int) -> Array:
 
 def _exponentials(x: Array, axis: int) -> tuple[Array, Array]:
     """x - max, and the sum of its exponentials."""
+    require_float(x.type)
+    require_axis(axis, x.rank)
     wide = widened(x)
     raised = wide - wide.max(axis, keepdims=True)
     return raised, exp(raised).sum(axis, keepdims=True)
@@ -65,6 +69,7 @@ def group_norm(x: Array, weight: Array, bias: Array, *, groups: int, eps: float)
     """Of x[batch, channels, ...], the channels of each group and all behind them normed as one,
     times a weight plus a bias for each channel (Wu and He, arXiv:1803.08494)."""
     require(x.rank >= 2, f"{x.type} has no channels")
+    require_float(x.type)
     channels = x.shape[1]
     require(
         groups > 0 and channels % groups == 0, f"{channels} channels are not {groups} equal groups"
@@ -72,7 +77,9 @@ def group_norm(x: Array, weight: Array, bias: Array, *, groups: int, eps: float)
     for t in (weight, bias):
         require(t.shape == (channels,), f"there is one number a channel, not {t.type}")
     wide = widened(x)
-    scaled = _standard(wide.reshape(x.shape[0], groups, -1), eps).reshape(*x.shape)
+    scaled = _standard(
+        wide.reshape(x.shape[0], groups, channels // groups * math.prod(x.shape[2:])), eps
+    ).reshape(*x.shape)
     column = (channels, *([1] * (x.rank - 2)))
     scale, shift = (t.cast(wide.dtype).reshape(*column) for t in (weight, bias))
     return (scaled * scale + shift).cast(x.dtype)
@@ -85,6 +92,7 @@ def _standard(x: Array, eps: float) -> Array:
 
 
 def _columns(x: Array, weight: Array) -> None:
+    require_float(x.type)
     require(x.rank >= 1, "a scalar has no columns")
     fits = weight.shape == x.shape[-1:]
     require(fits, f"there is one number for each of the {x.shape[-1]} columns, not {weight.type}")

@@ -8,7 +8,9 @@ from ...dtypes import f32
 from ..array import Array
 from ..composite import composite
 from ..functions import concat, cos, sin, widened
-from ..table import AttrRow, require
+from ..table import AttrRow, require, require_float
+
+_MOST_COLUMNS = 1 << 16  # a table of half as many is written into the graph
 
 
 @composite(
@@ -24,7 +26,10 @@ def rotary(x: Array, positions: Array, *, base: float, width: int, layout: str) 
     as checkpoints of Hugging Face have it) or 2 i and 2 i + 1 ("pairs", as the paper and GGUF).
     positions: i32[tokens]."""
     require(x.rank == 3, f"x is [tokens, heads, columns], not {x.type}")
+    require_float(x.type)
     tokens, heads, columns = x.shape
+    require(base > 0, f"the base is a number above 0, not {base}")
+    require(width <= _MOST_COLUMNS, f"width {width} of at most {_MOST_COLUMNS} columns")
     require(0 < width <= columns and width % 2 == 0, f"width {width} of {columns} columns")
     require(positions.shape == (tokens,) and positions.dtype.is_int, "there is a position a token")
     half = width // 2

@@ -11,7 +11,7 @@ from ..types import TensorType
 from .normalization import softmax
 
 LOWEST = float("-inf")
-COLDEST = 1e-30
+COLDEST, HOTTEST = 1e-30, 1e30
 
 
 @composite("greedy", 1)
@@ -25,12 +25,13 @@ def greedy(logits: Array) -> Array:
 def sample(logits: Array, settings: Array, state: Array) -> Array:
     """i32[rows]: a column of each row, drawn among those that are kept.
 
-    settings: f32[rows, 4], temperature (below 1e-30: the greatest logit), top-k (0: all), top-p and
-    min-p, in that order: top-k keeps the greatest logits, top-p of those the fewest whose
-    probabilities at the temperature sum to it, min-p what has that share of the greatest
-    probability; equal logits are kept together, and the greatest always. The draw is the greatest
-    sum of a logit over the temperature and Gumbel noise (Maddison et al., arXiv:1411.0030) of the
-    row's word of `random`, state u32[4].
+    settings: f32[rows, 4], temperature (below 1e-30: the greatest logit; above 1e30: that), top-k
+    (0: all), top-p and min-p, in that order: top-k keeps the greatest logits, top-p of those the
+    fewest whose probabilities at the temperature sum to it, min-p what has that share of the
+    greatest probability; equal logits are kept together, and the greatest always. The draw is the
+    greatest sum of a logit over the temperature and Gumbel noise (Maddison et al.,
+    arXiv:1411.0030) of its word of `random`, state u32[4]. What is infinite or no number is never
+    drawn, and does not count as the greatest; -1 where nothing else is there.
     """
     of_rows = logits.rank == 2 and logits.dtype == f32
     require(of_rows, f"logits are f32[rows, columns], not {logits.type}")
@@ -40,7 +41,7 @@ def sample(logits: Array, settings: Array, state: Array) -> Array:
     require(state.type == TensorType(u32, (4,)), f"the state is u32[4], not {state.type}")
     temperature = settings[:, 0:1]
     warm = temperature >= COLDEST
-    heat = maximum(temperature, COLDEST)
+    heat = minimum(maximum(temperature, COLDEST), HOTTEST)
     finite = where(isnan(logits) | isinf(logits), LOWEST, logits)
     least = where(warm, _least_kept(finite, heat, settings), finite.max(1, keepdims=True))
     words = random_bits(state, (rows, columns))
@@ -48,7 +49,8 @@ def sample(logits: Array, settings: Array, state: Array) -> Array:
     noise = -log(-log(unit))
     cool = minimum(heat, 1.0)  # a logit over a low temperature might overflow
     scores = finite / maximum(heat, 1.0) + where(warm, noise * cool, 0.0)
-    return where(finite >= least, scores, LOWEST).argmax(1)
+    drawn = where((finite >= least) & (finite > LOWEST), scores, float("nan"))
+    return drawn.argmax(1)  # NaNs do not count
 
 
 def _least_kept(logits: Array, heat: Array, settings: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ from . import rows
 from .precision import Array, Precision
 
 DECLARED, WIDE = Precision.DECLARED, Precision.WIDE
-BUDGET = 10**10  # elementary operations: about a minute
+BUDGET = 10**10  # operations of elements: from seconds, for products, to minutes, for functions
 
 
 class WorkBudgetError(ValueError):
@@ -67,11 +67,10 @@ def evaluate(
     values: dict[int, Array] = {}
     for source in graph.sources:
         values[source.tensor.id] = _given(graph, source, given, precision)
-    _run(graph.nodes, values, precision)
-    stored = {
-        tensor.id: precision.store(values[tensor.id], tensor.type.dtype)
-        for tensor in [o.tensor for o in graph.outputs] + [c.value for c in graph.commits]
-    }
+    ends = [o.tensor for o in graph.outputs] + [c.value for c in graph.commits]
+    kept = [*ends, *(source.tensor for source in graph.of(Origin.STATE))]
+    _run(graph.nodes, values, precision, {tensor.id for tensor in kept})
+    stored = {t.id: precision.store(values[t.id], t.type.dtype) for t in ends}
     outputs = {output.name: stored[output.tensor.id] for output in graph.outputs}
     new = {commit.state.id: commit.value.id for commit in graph.commits}
     states = {
@@ -93,9 +92,8 @@ def _node_work(node: Node) -> int:
         types = tuple(tensor.type for tensor in node.operands)
         return work(decomposed(node.op, types, node.attrs))
     sizes = [tensor.type.size for tensor in (*node.operands, *node.results)]
-    if node.op == "matmul":
-        return 2 * node.results[0].type.size * node.operands[0].type.shape[-1]
-    return max(sizes)
+    products = node.operands[0].type.shape[-1] if node.op == "matmul" else 0
+    return max(*sizes, 2 * node.results[0].type.size * products)
 
 
 def _given(graph: Graph, source: Source, given: Mapping[str, Array], precision: Precision) -> Array:
@@ -119,7 +117,11 @@ def _given(graph: Graph, source: Source, given: Mapping[str, Array], precision: 
     return precision.load(array, t.dtype)
 
 
-def _run(nodes: Iterable[Node], values: dict[int, Array], precision: Precision) -> None:
+def _run(
+    nodes: Sequence[Node], values: dict[int, Array], precision: Precision, kept: set[int]
+) -> None:
+    """Values that nothing reads any more go at once, but for those that are `kept`."""
+    last = {tensor.id: node for node in nodes for tensor in node.operands}
     for node in nodes:
         operands = [values[tensor.id] for tensor in node.operands]
         with np.errstate(all="ignore"):
@@ -127,6 +129,9 @@ def _run(nodes: Iterable[Node], values: dict[int, Array], precision: Precision) 
         for tensor, value in zip(node.results, results, strict=True):
             _check(node, tensor.type, value, precision)
             values[tensor.id] = value
+        for tensor in (*node.operands, *node.results):
+            if last.get(tensor.id, node) is node and tensor.id not in kept:
+                values.pop(tensor.id, None)
 
 
 def _node(node: Node, operands: list[Array], precision: Precision) -> list[Array]:
@@ -141,7 +146,7 @@ def _node(node: Node, operands: list[Array], precision: Precision) -> list[Array
     for source in body.sources:
         written = source.data is not None
         values[source.tensor.id] = _given(body, source, {}, precision) if written else next(given)
-    _run(body.nodes, values, precision)
+    _run(body.nodes, values, precision, {output.tensor.id for output in body.outputs})
     return [values[output.tensor.id] for output in body.outputs]
 
 

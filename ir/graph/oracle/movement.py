@@ -63,8 +63,10 @@ def _iota(node: Node, operands: list[Array], precision: Precision) -> list[Array
     assert isinstance(axis, int)
     column = [1] * t.rank
     column[axis] = t.shape[axis]
-    places = np.arange(t.shape[axis]).reshape(column)
     kind = precision.type(t.dtype).storage
+    if not t.size:
+        return [np.zeros(t.shape, kind)]
+    places = np.arange(t.shape[axis]).reshape(column)
     return [np.broadcast_to(places, t.shape).astype(kind)]
 
 

@@ -18,7 +18,8 @@ Array = np.ndarray
 
 
 class Precision(enum.Enum):
-    """DECLARED rounds after every op as its type says; WIDE computes and keeps floats in f64."""
+    """DECLARED rounds after every op as its type says; WIDE computes and keeps floats in f64, of
+    constants the values that their types hold."""
 
     DECLARED = "declared"
     WIDE = "wide"
@@ -40,5 +41,7 @@ class Precision(enum.Enum):
         return self.rounded(decode(stored, dtype), dtype) if dtype.is_float else stored
 
     def store(self, value: Array, dtype: DType) -> Array:
-        """To memory; of wide floats float64 is kept."""
-        return value if self is Precision.WIDE and dtype.is_float else encode(value, dtype)
+        """To memory, as an array of its own; of wide floats float64 is kept."""
+        wide = self is Precision.WIDE and dtype.is_float
+        stored = value if wide else encode(value, dtype).reshape(value.shape)
+        return np.array(stored)

@@ -41,12 +41,13 @@ def _reduce(node: Node, operands: list[Array], precision: Precision) -> list[Arr
         wide = _wide(x)
         function: Any = np.sum if kind == "sum" else np.prod
         return [precision.rounded(np.asarray(function(wide, axes, dtype=wide.dtype)), dtype)]
-    fold: Any = np.fmax if kind == "max" else np.fmin
-    of_nothing = _least(dtype) if kind == "max" else _greatest(dtype)
-    found = x
-    for axis in reversed(axes):  # along one dimension at a time, as these functions go
-        empty = {} if found.shape[axis] else {"initial": of_nothing}
-        found = fold.reduce(found, axis, **empty)
+    least = kind == "max"
+    neutral = np.asarray(_least(dtype) if least else _greatest(dtype), x.dtype)
+    missing = np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
+    fold: Any = np.maximum if least else np.minimum
+    found = fold.reduce(np.where(missing, neutral, x), axes, initial=neutral)
+    if x.size and missing.any():
+        found = np.where(missing.all(axes), np.nan, found)
     return [np.asarray(found).astype(x.dtype)]
 
 

@@ -1,5 +1,5 @@
 """One form for what can be said in several: movement that moves nothing goes, two moves in a row
-become one. Nothing is computed otherwise, so every bit stays."""
+become one. Nothing is computed otherwise, so every bit stays but those of NaNs."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import enum
 class Numerics(enum.IntEnum):
     """From what changes no bit to what changes most."""
 
-    EXACT = 0  # the same bits
+    EXACT = 0  # the same bits, but for those of NaNs
     REASSOCIATING = 1  # sums and products in another order, or with fewer roundings between
     NARROWING = 2  # numbers of fewer bits than the graph says
 
