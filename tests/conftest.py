@@ -29,7 +29,8 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 @pytest.fixture(scope="session")
 def store_of_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store for builds of what ships. One that GRISTMILL_STORE names has what the run before
-    the tests built; without it a store of this run, for all of its processes."""
+    the tests built, of these sources, as keys hold the digest of the compiler's; without it a store
+    of this run, for all of its processes."""
     named = os.environ.get("GRISTMILL_STORE")
     own = tmp_path_factory.getbasetemp().parent / "store-of-shipped-kernels"
     return Path(named) if named else own

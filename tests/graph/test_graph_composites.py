@@ -294,6 +294,14 @@ BAD = {
 }
 
 
+def test_tokens_stand_at_keys_that_are_there() -> None:
+    g = GraphBuilder("bad")
+    q, k = g.input("q", "f32", (3, 1, 4)), g.input("k", "f32", (2, 1, 4))
+    with pytest.raises(GraphTypeError, match="3 tokens stand at 2 keys"):
+        g.op("attention_prefill", q, k, k, scale=1.0)
+    assert g.op("attention_prefill", q, k, k, scale=1.0, causal=False).shape == (3, 1, 4)
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_operands_that_do_not_fit_are_refused_in_words(name: str) -> None:
     shapes, attrs, words = BAD[name]
