@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gristmill.ir.graph import OPS, GraphBuilder, GraphTypeError
-from gristmill.ir.graph.oracle import WIDE, evaluate
+from gristmill.ir.graph.oracle import WIDE, GraphFault, evaluate
 from gristmill.ir.quantized import BLOCKS, decode
 
 KINDS = {"float64": "f64", "float32": "f32", "int32": "i32", "uint32": "u32", "uint8": "u8"}
@@ -121,28 +121,30 @@ def test_a_token_sees_the_keys_up_to_its_own(
 @pytest.mark.parametrize("window", [0, 4])
 def test_each_row_sees_its_own_pages(window: int, rng: np.random.Generator) -> None:
     q = rng.standard_normal((3, 4, 8))
-    caches = rng.standard_normal((2, 6, 3, 2, 8))
-    pages = np.int32([[5, 0, 3], [1, 2, 4], [0, 0, 0]])
+    caches = rng.standard_normal((2, 6, 2, 3, 8))
+    table = np.int32([[5, 0, 3], [1, 2, 4], [0, 0, 0]])
     lengths = np.int32([7, 9, 0])
     attrs = {"scale": 0.3, "window": window}
-    (found,) = wide("attention_decode", q, *caches, pages, lengths, **attrs)
+    (found,) = wide("attention_decode", q, *caches, table, lengths, **attrs)
     for row in range(2):
-        k, v = (cache[pages[row]].reshape(9, 2, 8)[: lengths[row]] for cache in caches)
-        seen = slice(lengths[row] - window if window else 0, None)
         for head in range(4):
-            one = attention_row(q[row, head], k[seen, head // 2], v[seen, head // 2], 0.3, 0.0)
-            close(found[row, head], one)
+            places = range(max(0, lengths[row] - window) if window else 0, lengths[row])
+            k, v = (
+                np.array([cache[table[row, n // 3], head // 2, n % 3] for n in places])
+                for cache in caches
+            )
+            close(found[row, head], attention_row(q[row, head], k, v, 0.3, 0.0))
     assert not found[2].any()
 
 
 def test_rows_and_pages_behind_the_length_may_be_anything(rng: np.random.Generator) -> None:
     q = rng.standard_normal((2, 2, 4))
-    caches = rng.standard_normal((2, 3, 2, 1, 4))
-    caches[:, 0, 1] = np.nan
-    pages, lengths = np.int32([[0, 99], [1, -1]]), np.int32([1, 2])
-    (found,) = wide("attention_decode", q, *caches, pages, lengths, scale=0.5)
+    caches = rng.standard_normal((2, 3, 1, 2, 4))
+    caches[:, 0, :, 1] = np.nan
+    table, lengths = np.int32([[0, 99], [1, -1]]), np.int32([1, 2])
+    (found,) = wide("attention_decode", q, *caches, table, lengths, scale=0.5)
     assert np.isfinite(found).all()
-    close(found[0], np.broadcast_to(caches[1, 0, 0], (2, 4)))
+    close(found[0], np.broadcast_to(caches[1, 0, 0, 0], (2, 4)))
 
 
 def test_no_rows_and_no_columns_are_computed_like_others() -> None:
@@ -167,18 +169,35 @@ def test_composites_of_halves_round_once(rng: np.random.Generator) -> None:
 
 def test_decoding_is_prefill_of_one_token(rng: np.random.Generator) -> None:
     q, (k, v) = rng.standard_normal((1, 4, 8)), rng.standard_normal((2, 6, 2, 8))
-    pages, length = np.int32([[0, 1]]), np.int32([6])
-    caches = (x.reshape(2, 3, 2, 8) for x in (k, v))
-    (paged,) = wide("attention_decode", q, *caches, pages, length, scale=0.5)
+    table, length = np.int32([[0, 1]]), np.int32([6])
+    caches = (x.reshape(2, 3, 2, 8).transpose(0, 2, 1, 3).copy() for x in (k, v))
+    (paged,) = wide("attention_decode", q, *caches, table, length, scale=0.5)
     close(paged, wide("attention_prefill", q, k, v, scale=0.5)[0])
 
 
 def test_new_rows_go_into_their_places(rng: np.random.Generator) -> None:
-    cache, values = rng.standard_normal((2, 3, 2, 4)), rng.standard_normal((3, 2, 4))
-    (found,) = wide("kv_append", cache, values, np.int32([4, -1, 0]))
-    wanted = cache.reshape(6, 2, 4).copy()
-    wanted[4], wanted[0] = values[0], values[2]
-    np.testing.assert_array_equal(found.reshape(6, 2, 4), wanted)
+    cache, values = rng.standard_normal((4, 2, 3, 5)), rng.standard_normal((3, 2, 5))
+    table, sequences, positions = (
+        np.int32([[3, 0], [1, 2]]),
+        np.int32([1, 0, 1]),
+        np.int32([4, 2, 0]),
+    )
+    (found,) = wide("kv_append", cache, values, table, sequences, positions)
+    wanted = cache.copy()
+    wanted[2, :, 1], wanted[3, :, 2], wanted[1, :, 0] = values
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("page", "sequence", "position"),
+    [(0, 0, 6), (0, 0, -1), (0, 2, 0), (0, -1, 0), (4, 0, 0), (-1, 0, 0), (2**31 - 1, 0, 5)],
+)
+def test_a_row_outside_of_the_table_or_the_cache_is_a_fault(
+    page: int, sequence: int, position: int
+) -> None:
+    arrays = np.zeros((4, 2, 3, 5)), np.ones((1, 2, 5)), np.full((2, 2), page, np.int32)
+    with pytest.raises(GraphFault):
+        wide("kv_append", *arrays, np.int32([sequence]), np.int32([position]))
 
 
 def test_products_with_weights(rng: np.random.Generator) -> None:
@@ -282,11 +301,11 @@ BAD = {
     "rotary": (([3, 2, 8], [4]), {"width": 8}, "a position a token"),
     "attention_prefill": (([4, 5, 8], [7, 2, 8], [7, 2, 8]), {"scale": 1.0}, "unequally"),
     "attention_decode": (
-        ([3, 4, 8], [6, 3, 2, 8], [6, 3, 2, 8], [2, 3], [3]),
+        ([3, 4, 8], [6, 2, 3, 8], [6, 2, 3, 8], [2, 3], [3]),
         {"scale": 1.0},
         "a row of pages",
     ),
-    "kv_append": (([2, 3, 2, 4], [3, 2, 5], [3]), {}, "go into"),
+    "kv_append": (([2, 2, 3, 4], [3, 2, 5], [1, 2], [3], [3]), {}, "go into"),
     "linear": (([3, 8], [16, 7]), {}, "rows of 8 meet"),
     "sample": (([3, 8], [3, 4], [4]), {}, "the state is u32[4]"),
     "greedy": (([3],), {}, "logits are [rows, columns]"),
@@ -307,10 +326,9 @@ def test_operands_that_do_not_fit_are_refused_in_words(name: str) -> None:
     shapes, attrs, words = BAD[name]
     g = GraphBuilder("bad")
     inputs = [g.input(f"x{n}", "f32", tuple(shape)) for n, shape in enumerate(shapes)]
-    if name in ("rotary", "attention_decode", "kv_append"):
-        inputs[-1] = inputs[-1].cast("i32")
-    if name == "attention_decode":
-        inputs[3] = inputs[3].cast("i32")
+    whole = {"rotary": [1], "attention_decode": [3, 4], "kv_append": [2, 3, 4]}
+    for n in whole.get(name, []):
+        inputs[n] = inputs[n].cast("i32")
     with pytest.raises(GraphTypeError) as error:
         g.op(name, *inputs, **attrs)
     assert words in str(error.value)

@@ -83,10 +83,11 @@ def test_equal_updates_of_a_donated_state_stay_two() -> None:
 
 def test_a_cache_that_is_committed_can_be_decomposed_and_merged() -> None:
     g = GraphBuilder("cache")
-    cache, p = g.state("c", "f16", (2, 2, 1, 4)), g.slot("p", "i32", (1,))
-    flat = cache.reshape(4, 1, 4)
-    g.output("y", flat.max((1, 2)))
-    g.commit(cache, fn.apply("kv_append", cache, g.input("k", "f16", (1, 1, 4)), p), donates=True)
+    cache, k = g.state("c", "f16", (2, 1, 2, 4)), g.input("k", "f16", (1, 1, 4))
+    where = [g.slot(n, "i32", s) for n, s in (("t", (1, 2)), ("s", (1,)), ("p", (1,)))]
+    flat = cache.reshape(4, 4)
+    g.output("y", flat.max(1))
+    g.commit(cache, fn.apply("kv_append", cache, k, *where), donates=True)
     run(decompose(g.build()))
 
 

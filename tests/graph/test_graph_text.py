@@ -17,12 +17,14 @@ from random_graphs import random_graph
 STEP = """
 graph "step"
 input %0 "x" : f32[2,1,4]
-slot %1 "place" : i32[2]
-state %2 "cache" : f16[3,2,1,4]
-%3 = kv_append %2, %0, %1 : f16[3,2,1,4]
-%4 = reduce %3 {axes=[0, 1], kind="max"} : f16[1,4]
-output "top" %4
-commit %2 <- %3 donate
+slot %1 "table" : i32[1,3]
+slot %2 "sequences" : i32[2]
+slot %3 "positions" : i32[2]
+state %4 "cache" : f16[3,1,2,4]
+%5 = kv_append %4, %0, %1, %2, %3 : f16[3,1,2,4]
+%6 = reduce %5 {axes=[0, 2], kind="max"} : f16[1,4]
+output "top" %6
+commit %4 <- %5 donate
 """
 
 
@@ -40,10 +42,11 @@ def test_text_is_read_back_to_an_equal_graph(rng: np.random.Generator) -> None:
 def test_states_and_donations_are_written() -> None:
     assert print_graph(parse_graph(STEP)) == STEP.lstrip()
     g = GraphBuilder("step")
-    x, place = g.input("x", "f32", (2, 1, 4)), g.slot("place", "i32", (2,))
-    cache = g.state("cache", "f16", (3, 2, 1, 4))
-    new = kv_append(cache, x, place)
-    g.output("top", new.max((0, 1)))
+    x, table = g.input("x", "f32", (2, 1, 4)), g.slot("table", "i32", (1, 3))
+    sequences, positions = (g.slot(name, "i32", (2,)) for name in ("sequences", "positions"))
+    cache = g.state("cache", "f16", (3, 1, 2, 4))
+    new = kv_append(cache, x, table, sequences, positions)
+    g.output("top", new.max((0, 2)))
     g.commit(cache, new, donates=True)
     assert print_graph(g.build()) == STEP.lstrip()
 

@@ -34,8 +34,9 @@ def test_a_chain_of_updates_is_made_in_place() -> None:
 
 def test_a_cache_is_made_in_place_also_as_primitives() -> None:
     g = GraphBuilder("step")
-    cache = g.state("cache", "f16", (4, 2, 1, 8))
-    new = kv_append(cache, g.input("k", "f32", (3, 1, 8)), g.slot("places", "i32", (3,)))
+    cache = g.state("cache", "f16", (4, 1, 2, 8))
+    where = (g.slot(n, "i32", s) for n, s in (("t", (1, 4)), ("s", (3,)), ("p", (3,))))
+    new = kv_append(cache, g.input("k", "f32", (3, 1, 8)), *where)
     g.output("y", new.max())
     g.commit(cache, new, donates=True)
     verify(decompose(g.build()))

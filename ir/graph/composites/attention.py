@@ -42,35 +42,41 @@ def attention_decode(
     q: Array,
     k_cache: Array,
     v_cache: Array,
-    pages: Array,
+    table: Array,
     lengths: Array,
     *,
     scale: float,
     window: int,
     cap: float,
 ) -> Array:
-    """q[batch, heads, columns], each row over its own keys: the first lengths[row] rows of its
-    pages pages[row, :] of the caches [pages, rows of a page, groups, columns] (Kwon et al.,
-    arXiv:2309.06180). Scale, window and cap as of `attention_prefill`. A length of 0 gives zeros,
-    one beyond the pages all of them; pages behind the length may be any number."""
+    """q[batch, heads, head], each row over its own keys: the first lengths[row] positions of its
+    sequence, of which position n lies in page table[row, n // page] of the caches [pages, kv_heads,
+    page, head] (Kwon et al., arXiv:2309.06180). Scale, window and cap as of `attention_prefill`. A
+    length of 0 gives zeros, one beyond the table all of it; pages behind the length may be any
+    number."""
     _numbers(scale, window, cap)
-    require(q.rank == 3, f"q is [batch, heads, columns], not {q.type}")
+    require(q.rank == 3, f"q is [batch, heads, head], not {q.type}")
     shaped = k_cache.rank == 4 and k_cache.type == v_cache.type
     require(shaped, "the caches are of one type, of four dimensions")
-    batch, (rows, groups, columns) = q.shape[0], k_cache.shape[1:]
-    require(pages.rank == 2 and pages.shape[0] == batch, "there is a row of pages for each of q")
-    require_dtype(pages.type, "a page", i32, i64)
+    batch, (groups, rows, columns) = q.shape[0], k_cache.shape[1:]
+    listed = table.rank == 2 and table.shape[0] == batch
+    require(listed, "the table has a row of pages for each of q")
+    require_dtype(table.type, "a page", i32, i64)
     require(lengths.shape == (batch,), "there is a length for each row of q")
     require_dtype(lengths.type, "a length", i32, i64)
-    _heads(q.type, k_cache.shape[2:])
-    keys = pages.shape[1] * rows
+    _heads(q.type, (groups, columns))
+    keys = table.shape[1] * rows
     length = lengths.reshape(batch, 1)
     place = iota(lengths, (batch, keys), 1, lengths.dtype)
     seen = _seen(length - 1, place, window)
     # Pages behind the length need not be there.
-    first = iota(lengths, pages.shape, 1, lengths.dtype) * rows
-    used = where(first < length, pages, 0)
-    k, v = (take(cache, used).reshape(batch, keys, groups, columns) for cache in (k_cache, v_cache))
+    first = iota(lengths, table.shape, 1, lengths.dtype) * rows
+    used = where(first < length, table, 0)
+    # [batch, pages of it, kv_heads, page, head] with the positions in a row
+    k, v = (
+        take(cache, used).transpose(0, 1, 3, 2, 4).reshape(batch, keys, groups, columns)
+        for cache in (k_cache, v_cache)
+    )
     found = _attend(
         q.reshape(batch, 1, *q.shape[1:]), k, v, seen.reshape(batch, 1, keys), scale, cap
     )
