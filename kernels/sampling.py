@@ -47,7 +47,6 @@ from .sampling_candidates import candidates, share_of_candidates
 from .sampling_keys import from_ordered, key_of_count, key_of_mass, ordered
 
 LOWEST, HIGHEST = float("-inf"), float("inf")
-LOWEST_FINITE = float(np.finfo(np.float32).min)
 COLDEST = 1e-30  # of temperatures: below it they count as 0, as what a logit is over them overflows
 HOTTEST = 1e30
 
@@ -170,9 +169,7 @@ def sample_token(
     best = f32(LOWEST)
     place = i32(-1)
     fine = True
-    # What is not drawn counts as -inf from its first look on, so the threshold has to be above it.
     least = threshold[row]
-    least = select(least < LOWEST_FINITE, f32(LOWEST_FINITE), least)
     base = i32(row) * cols
     quads = ceil_div(cols, 4)
     for first in range(i32(local_id(0)), quads, AT_ONCE * BLOCK):
@@ -185,7 +182,7 @@ def sample_token(
                 below = value < HIGHEST  # which NaN is not either
                 fine = fine and below
                 drawn = below and value >= least
-                values[4 * n + lane] = select(drawn, value, f32(LOWEST))
+                values[4 * n + lane] = select(drawn, value, f32(LOWEST))  # which is never drawn
                 kept = kept or drawn
             if kept and quad < quads:  # few are, as a rule: no other needs noise
                 words = philox(u32(quad), u32(row), state[2], state[3], state[0], state[1])

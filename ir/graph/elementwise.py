@@ -12,65 +12,15 @@ from ..ops import infer as infer_scalar
 from .table import AttrRow, Attrs, GraphOp, Types, define, primitive, require
 from .types import GraphTypeError, TensorType
 
-UNARY = [
-    "neg",
-    "abs",
-    "sign",
-    "sqrt",
-    "rsqrt",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "erf",
-    "erfc",
-    "floor",
-    "ceil",
-    "trunc",
-    "rint",
-    "not",
-    "isnan",
-    "isinf",
-    "isfinite",
-    "popcount",
-    "clz",
-    "ctz",
-]
-BINARY = [
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "floordiv",
-    "mod",
-    "pow",
-    "min",
-    "max",
-    "atan2",
-    "copysign",
-    "and",
-    "or",
-    "xor",
-    "shl",
-    "shr",
-]
-COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
-ELEMENTWISE = frozenset([*UNARY, *BINARY, *COMPARE, "fma", "select"])
+ELEMENTWISE = frozenset((
+    "neg", "abs", "sign", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
+    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "erf", "erfc", "floor", "ceil", "trunc", "rint", "not", "isnan", "isinf", "isfinite",
+    "popcount", "clz", "ctz",
+    "add", "sub", "mul", "div", "floordiv", "mod", "pow", "min", "max", "atan2", "copysign", "and",
+    "or", "xor", "shl", "shr",
+    "eq", "ne", "lt", "le", "gt", "ge", "fma", "select",
+))  # fmt: skip
 
 
 def _shape(operands: Types) -> tuple[int, ...]:
