@@ -251,17 +251,22 @@ _LONG_PROMPTS: tuple[Prompt, ...] = (
     (1, 1, (64,), (352,), 0, 0, 3.0),
     (1, 1, (150,), (400,), 1, 170, 0.0),
 )
+# More queries than keys.
+_EARLY_PROMPTS: tuple[Prompt, ...] = (
+    (1, 1, (20, 2), (3, 0), 0, 0, 0.0),
+    (1, 1, (18,), (17,), 1, 0, 0.0),
+)
 
 
 def prefill_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     """Queries at the end of sequences, one of them without any; see `attention_prefill`."""
-    for prompt in _PROMPTS:
+    for prompt in (*_PROMPTS, *_EARLY_PROMPTS):
         yield _prompt(rng, constexprs, prompt)
 
 
 def long_prefill_inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
     """Those, and prompts of several tiles."""
-    for prompt in (*_PROMPTS, *_LONG_PROMPTS):
+    for prompt in (*_PROMPTS, *_LONG_PROMPTS, *_EARLY_PROMPTS):
         yield _prompt(rng, constexprs, prompt)
 
 
@@ -298,7 +303,7 @@ def _seen(args: Args, t: DType, b: int, n: int, head: int, page: int) -> list[np
     length = int(args["lengths"][b])
     position = length - (behind - first) + n
     least_key = max(position + 1 - args["window"], 0) if args["window"] else 0
-    place = np.arange(least_key, position + 1 if args["causal"] else length)
+    place = np.arange(least_key, max(position + 1, 0) if args["causal"] else length)
     pages = args["table"][b][place // page]
     kv_head = head // (args["heads"] // args["kv_heads"])
     caches = (decode(args[c][pages, kv_head, place % page], t) for c in ("k_cache", "v_cache"))
@@ -322,6 +327,8 @@ def prefill_reference(args: Args, constexprs: Constexprs) -> dict[str, Expected]
                 error = error + 8 * u(f32) * cap
             score, error = score * _LOG2_E, _LOG2_E * (error + 4 * u(f32) * np.abs(score))
             steps = len(score) / int(constexprs["BK"]) + 2
+            if not len(score):
+                continue
             at = (first + n, head)
             _, whole, product, magnitude, relative[at] = _sums(score, error, v, steps)
             value[at], size[at], keys[at] = product / whole, magnitude / whole, len(score)

@@ -153,8 +153,9 @@ def attention_prefill(
     heads, HEAD_DIM]; tokens starts[b] to starts[b + 1] - 1, at most `most`, are the last ones of
     the lengths[b] keys of sequence b. A token sees all keys up to its own, where causal is 0 those
     behind it as well, and of those before it only the last `window`, its own included, where window
-    > 0. heads / kv_heads heads read the same head of the cache. A score is scale * q . k, or cap *
-    tanh of that over cap where cap > 0.
+    > 0. One that sees none, as the first of more tokens than keys, gives zeros. heads / kv_heads
+    heads read the same head of the cache. A score is scale * q . k, or cap * tanh of that over cap
+    where cap > 0.
 
     The cache is [pages, kv_heads, PAGE, HEAD_DIM], table [batch, pages of a sequence]; a page
     number outside the cache is a fault, and so are more keys than there are pages for. Rows of

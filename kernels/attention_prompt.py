@@ -33,10 +33,12 @@ def extent(at, k_cache, table, lengths, starts, heads, kv_heads, window, causal,
     room = row_pages * PAGE if len(k_cache) > 0 else i32(0)
     assert length <= room, NAME + ": more keys than there are pages for"
     length = min(length, room)
-    first = i32(starts[batch]) + tile * ROWS
-    count = min(i32(starts[batch + 1]) - first, ROWS)
-    position = length - (i32(starts[batch + 1]) - first)
-    ahead = i32(0) if causal != 0 else length
+    start, behind = i32(starts[batch]), i32(starts[batch + 1])
+    first = start + tile * ROWS
+    count = min(behind - first, ROWS)
+    position = length - (behind - first)
+    # The first of more queries than keys stand before the first key.
+    ahead = i32(0) if causal != 0 else length + (behind - start)
     end = min(position + count + ahead, length)
     begin = max(position + 1 - window, 0) // BK * BK if window > 0 else i32(0)
     return kv_head, row_pages, first, count, position, ahead, begin, end

@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from graph_composites import close, wide
 from gristmill.ir.graph import OPS, GraphBuilder, GraphTypeError
-from gristmill.ir.graph.oracle import WIDE, GraphFault, evaluate
+from gristmill.ir.graph.oracle import GraphFault, evaluate
 from gristmill.ir.quantized import BLOCKS, decode
-
-KINDS = {"float64": "f64", "float32": "f32", "int32": "i32", "uint32": "u32", "uint8": "u8"}
-
-
-def wide(name: str, *arrays: np.ndarray, **attrs: Any) -> list[np.ndarray]:
-    """The results of a composite of arrays, in f64."""
-    g = GraphBuilder("composite")
-    inputs = [g.input(f"x{n}", KINDS[str(a.dtype)], a.shape) for n, a in enumerate(arrays)]
-    results = g.node(name, *inputs, **attrs)
-    for n, result in enumerate(results):
-        g.output(f"y{n}", result)
-    found = evaluate(g.build(), {f"x{n}": a for n, a in enumerate(arrays)}, WIDE)
-    return [found.outputs[f"y{n}"] for n in range(len(results))]
-
-
-def close(found: np.ndarray, wanted: np.ndarray) -> None:
-    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
 
 
 def test_softmax_sums_to_one_and_its_logarithm_is_log_softmax(rng: np.random.Generator) -> None:
@@ -88,65 +71,6 @@ def test_a_pair_of_columns_turns_by_its_angle(layout: str, rng: np.random.Genera
     np.testing.assert_array_equal(found[..., 8:], x[..., 8:])
 
 
-def attention_row(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: float
-) -> np.ndarray:
-    """One head of one token over the keys that it sees."""
-    scores = np.array([scale * (q * row).sum() for row in k])
-    if cap:
-        scores = cap * np.tanh(scores / cap)
-    weights = np.exp(scores - scores.max())
-    result: np.ndarray = (weights[:, None] * v).sum(0) / weights.sum()
-    return result
-
-
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(("window", "cap"), [(0, 0.0), (3, 0.0), (0, 2.0)])
-def test_a_token_sees_the_keys_up_to_its_own(
-    causal: bool, window: int, cap: float, rng: np.random.Generator
-) -> None:
-    q = rng.standard_normal((4, 6, 8))
-    k, v = rng.standard_normal((2, 7, 2, 8))
-    window = window if causal else 0
-    attrs = {"scale": 0.4, "causal": causal, "window": window, "cap": cap}
-    (found,) = wide("attention_prefill", q, k, v, **attrs)
-    for token in range(4):
-        last = token + 3 if causal else 6
-        first = max(0, last + 1 - window) if causal and window else 0
-        for head in range(6):
-            keys = slice(first, last + 1), head // 3
-            close(found[token, head], attention_row(q[token, head], k[keys], v[keys], 0.4, cap))
-
-
-@pytest.mark.parametrize("window", [0, 4])
-def test_each_row_sees_its_own_pages(window: int, rng: np.random.Generator) -> None:
-    q = rng.standard_normal((3, 4, 8))
-    caches = rng.standard_normal((2, 6, 2, 3, 8))
-    table = np.int32([[5, 0, 3], [1, 2, 4], [0, 0, 0]])
-    lengths = np.int32([7, 9, 0])
-    attrs = {"scale": 0.3, "window": window}
-    (found,) = wide("attention_decode", q, *caches, table, lengths, **attrs)
-    for row in range(2):
-        for head in range(4):
-            places = range(max(0, lengths[row] - window) if window else 0, lengths[row])
-            k, v = (
-                np.array([cache[table[row, n // 3], head // 2, n % 3] for n in places])
-                for cache in caches
-            )
-            close(found[row, head], attention_row(q[row, head], k, v, 0.3, 0.0))
-    assert not found[2].any()
-
-
-def test_rows_and_pages_behind_the_length_may_be_anything(rng: np.random.Generator) -> None:
-    q = rng.standard_normal((2, 2, 4))
-    caches = rng.standard_normal((2, 3, 1, 2, 4))
-    caches[:, 0, :, 1] = np.nan
-    table, lengths = np.int32([[0, 99], [1, -1]]), np.int32([1, 2])
-    (found,) = wide("attention_decode", q, *caches, table, lengths, scale=0.5)
-    assert np.isfinite(found).all()
-    close(found[0], np.broadcast_to(caches[1, 0, 0, 0], (2, 4)))
-
-
 def test_no_rows_and_no_columns_are_computed_like_others() -> None:
     assert wide("linear", np.zeros((2, 3, 0)), np.zeros((5, 0)))[0].tolist() == [[[0] * 5] * 3] * 2
     norm = wide("group_norm", np.zeros((0, 4, 2)), np.ones(4), np.ones(4), groups=2, eps=0.1)[0]
@@ -165,14 +89,6 @@ def test_composites_of_halves_round_once(rng: np.random.Generator) -> None:
     (exact,) = wide("softmax", x.astype(np.float64), axis=1)
     unit = np.spacing(exact.astype(np.float16)).astype(np.float64)
     assert (np.abs(found.astype(np.float64) - exact) <= 0.501 * unit + 1e-6 * exact).all()
-
-
-def test_decoding_is_prefill_of_one_token(rng: np.random.Generator) -> None:
-    q, (k, v) = rng.standard_normal((1, 4, 8)), rng.standard_normal((2, 6, 2, 8))
-    table, length = np.int32([[0, 1]]), np.int32([6])
-    caches = (x.reshape(2, 3, 2, 8).transpose(0, 2, 1, 3).copy() for x in (k, v))
-    (paged,) = wide("attention_decode", q, *caches, table, length, scale=0.5)
-    close(paged, wide("attention_prefill", q, k, v, scale=0.5)[0])
 
 
 def test_new_rows_go_into_their_places(rng: np.random.Generator) -> None:
@@ -305,6 +221,11 @@ BAD = {
         {"scale": 1.0},
         "a row of pages",
     ),
+    "attention_paged": (
+        ([3, 4, 8], [6, 2, 3, 8], [6, 2, 3, 8], [2, 3], [2], [2]),
+        {"scale": 1.0},
+        "batch + 1 starts",
+    ),
     "kv_append": (([2, 2, 3, 4], [3, 2, 5], [1, 2], [3], [3]), {}, "go into"),
     "linear": (([3, 8], [16, 7]), {}, "rows of 8 meet"),
     "sample": (([3, 8], [3, 4], [4]), {}, "the state is u32[4]"),
@@ -313,20 +234,17 @@ BAD = {
 }
 
 
-def test_tokens_stand_at_keys_that_are_there() -> None:
-    g = GraphBuilder("bad")
-    q, k = g.input("q", "f32", (3, 1, 4)), g.input("k", "f32", (2, 1, 4))
-    with pytest.raises(GraphTypeError, match="3 tokens stand at 2 keys"):
-        g.op("attention_prefill", q, k, k, scale=1.0)
-    assert g.op("attention_prefill", q, k, k, scale=1.0, causal=False).shape == (3, 1, 4)
-
-
 @pytest.mark.parametrize("name", BAD)
 def test_operands_that_do_not_fit_are_refused_in_words(name: str) -> None:
     shapes, attrs, words = BAD[name]
     g = GraphBuilder("bad")
     inputs = [g.input(f"x{n}", "f32", tuple(shape)) for n, shape in enumerate(shapes)]
-    whole = {"rotary": [1], "attention_decode": [3, 4], "kv_append": [2, 3, 4]}
+    whole = {
+        "rotary": [1],
+        "attention_decode": [3, 4],
+        "attention_paged": [3, 4, 5],
+        "kv_append": [2, 3, 4],
+    }
     for n in whole.get(name, []):
         inputs[n] = inputs[n].cast("i32")
     with pytest.raises(GraphTypeError) as error:
@@ -335,6 +253,7 @@ def test_operands_that_do_not_fit_are_refused_in_words(name: str) -> None:
 
 
 def test_every_composite_is_held_against_something_here() -> None:
-    source = Path(__file__).read_text()
+    here = Path(__file__)
+    source = here.read_text() + here.with_name("test_graph_attention.py").read_text()
     missing = [name for name, row in OPS.items() if row.composite and f'"{name}"' not in source]
     assert missing == []

@@ -1,4 +1,4 @@
-"""Attention: of many tokens at once, and of one token over a cache of pages."""
+"""Attention: of many tokens at once, and of one or many tokens over a cache of pages."""
 
 from __future__ import annotations
 
@@ -56,8 +56,7 @@ def attention_decode(
     number."""
     _numbers(scale, window, cap)
     require(q.rank == 3, f"q is [batch, heads, head], not {q.type}")
-    shaped = k_cache.rank == 4 and k_cache.type == v_cache.type
-    require(shaped, "the caches are of one type, of four dimensions")
+    _caches(k_cache, v_cache)
     batch, (groups, rows, columns) = q.shape[0], k_cache.shape[1:]
     listed = table.rank == 2 and table.shape[0] == batch
     require(listed, "the table has a row of pages for each of q")
@@ -83,10 +82,79 @@ def attention_decode(
     return where((length > 0).reshape(batch, 1, 1), found.reshape(*q.shape), 0.0)
 
 
+@composite("attention_paged", 6, scale=SCALE, causal=AttrRow(bool, True), window=WINDOW, cap=CAP)
+def attention_paged(
+    q: Array,
+    k_cache: Array,
+    v_cache: Array,
+    table: Array,
+    lengths: Array,
+    starts: Array,
+    *,
+    scale: float,
+    causal: bool,
+    window: int,
+    cap: float,
+) -> Array:
+    """q[tokens, heads, head], of which sequence b has tokens starts[b] to starts[b + 1] - 1: they
+    stand at the last of its lengths[b] keys, in the pages of caches and table as of
+    `attention_decode`. Scale, causal, window and cap as of `attention_prefill`. A token that sees
+    no key gives zeros, such as the first ones where there are more tokens than keys; one that is
+    not causal sees all keys, wherever it stands. What is behind the length may be anything. starts,
+    i32[batch + 1], rise from 0 to the number of tokens; others, a length beyond the table, and a
+    page below the length outside of the cache, are faults."""
+    _numbers(scale, window, cap)
+    require(q.rank == 3, f"q is [tokens, heads, head], not {q.type}")
+    _caches(k_cache, v_cache)
+    require(causal or not window, "a window is of causal attention")
+    require(table.rank == 2, f"a table is [batch, pages of a sequence], not {table.type}")
+    tokens, batch, (groups, rows, columns) = q.shape[0], table.shape[0], k_cache.shape[1:]
+    require(lengths.shape == (batch,), f"there is a length a sequence, not {lengths.type}")
+    require(starts.shape == (batch + 1,), f"there are batch + 1 starts, not {starts.type}")
+    for t, what in ((table, "a page"), (lengths, "a length"), (starts, "a start")):
+        require_dtype(t.type, what, i32)
+    _heads(q.type, (groups, columns))
+    keys = table.shape[1] * rows
+    own = _sequence(starts, lengths, tokens, keys)
+    length = take(lengths, own).reshape(tokens, 1, 1)
+    behind = take(starts, own + 1).reshape(tokens, 1, 1)
+    # Keys of all sequences in a row, of which a token sees those of its own.
+    shape = (tokens, batch, keys)
+    place = iota(q, shape, 2)
+    last = length - behind + iota(q, (tokens, 1, 1), 0)
+    seen = _seen(last, place, window) if causal else place < length
+    seen = (seen & (iota(q, shape, 1) == own.reshape(tokens, 1, 1))).reshape(tokens, batch * keys)
+    first = iota(q, table.shape, 1) * rows
+    used = where(first < lengths.reshape(batch, 1), table, 0)
+    k, v = (
+        take(cache, used).transpose(0, 1, 3, 2, 4).reshape(1, batch * keys, groups, columns)
+        for cache in (k_cache, v_cache)
+    )
+    found = _attend(q.reshape(1, *q.shape), k, v, seen.reshape(1, *seen.shape), scale, cap)
+    any_seen = seen.cast(i32).max(1) > 0
+    return where(any_seen.reshape(tokens, 1, 1), found.reshape(*q.shape), 0.0)
+
+
+def _sequence(starts: Array, lengths: Array, tokens: int, keys: int) -> Array:
+    """i32[tokens]: the sequence of each token, or one that is not there where starts do not rise
+    from 0 to `tokens` or a length is more than `keys`."""
+    batch = lengths.shape[0]
+    begin, end = starts[:-1], starts[1:]
+    wrong = ((begin > end) | (lengths > keys)).cast(i32).sum()
+    wrong = wrong + ((starts[0] != 0) | (starts[batch] != tokens)).cast(i32)
+    passed = end <= iota(starts, (tokens, batch), 0)
+    return where(wrong > 0, batch, passed.cast(i32).sum(1))
+
+
 def _numbers(scale: float, window: int, cap: float) -> None:
     require(window >= 0, f"a window has keys, or is 0: not {window}")
     require(cap >= 0, f"a cap is a number from 0 on, not {cap}")
     require(math.isfinite(scale), f"the scale is a number, not {scale}")
+
+
+def _caches(k: Array, v: Array) -> None:
+    shaped = k.rank == 4 and k.type == v.type
+    require(shaped, "the caches are of one type, of four dimensions")
 
 
 def _heads(q: TensorType, each: tuple[int, ...]) -> None:
