@@ -17,6 +17,7 @@ from project import ROOT
 
 # By their import names.
 FOLDERS = {name: name for name in ("ir", "store", "kernels", "backends", "runtime", "fuzz", "cli")}
+FOLDERS["models"] = "models"
 FOLDERS["onnx"] = "onnx_backend"
 
 

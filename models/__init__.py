@@ -1,0 +1,1 @@
+"""Families of models as graphs, and what describes a model: its checkpoint, sizes and types."""
