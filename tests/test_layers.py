@@ -37,6 +37,8 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"numpy"},
         set(),
     ),
+    "runtime/engine": ({"runtime", "ir.dtypes", "ir.targets", "ir.plan"}, {"numpy"}, set()),
+    "planner": ({"planner", "ir", "kernels.movement", "kernels.rotary"}, {"numpy"}, set()),
     "runtime/devices/cpu": (
         {
             "runtime",

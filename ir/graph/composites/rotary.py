@@ -19,12 +19,15 @@ _MOST_COLUMNS = 1 << 16  # a table of half as many is written into the graph
     base=AttrRow(float, 10000.0),
     width=AttrRow(int),
     layout=AttrRow(str, "halves", ("halves", "pairs")),
+    most=AttrRow(int, 0),
 )
-def rotary(x: Array, positions: Array, *, base: float, width: int, layout: str) -> Array:
+def rotary(x: Array, positions: Array, *, base: float, width: int, layout: str, most: int) -> Array:
     """x[tokens, heads, columns], of which the first `width` columns turn by an angle for each pair:
     the token's position times base^(-2 i / width). Pair i is columns i and i + width / 2 ("halves",
     as checkpoints of Hugging Face have it) or 2 i and 2 i + 1 ("pairs", as the paper and GGUF).
-    positions: i32[tokens]."""
+    positions: i32[tokens], below `most` where that is not 0: kernels take cosines and sines from a
+    table of as many, and report a position beyond it as a fault."""
+    require(most >= 0, f"positions are below a number of at least 0, not {most}")
     require(x.rank == 3, f"x is [tokens, heads, columns], not {x.type}")
     require_float(x.type)
     tokens, heads, columns = x.shape

@@ -1,0 +1,94 @@
+"""Gather, scatter, and rows of packed matrices."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...ir.dtypes import DTYPES
+from ...ir.graph.core import Node
+from ...ir.graph.types import TensorType
+from ...ir.quantized import BLOCKS
+from ..lowering import Lowering
+from ..refusal import Missing
+from ..view import View
+from .copies import copied
+from .elementwise import cast
+
+
+def _gather(c: Lowering, node: Node) -> tuple[View, ...]:
+    x, places = map(c.view, node.operands)
+    axis = node.attr("axis")
+    assert isinstance(axis, int)
+    type_ = node.results[0].type
+    rows = cast(c, places, DTYPES["i32"])
+    y = c.make(type_)
+    if not type_.size:
+        return (y,)
+    inner = math.prod(x.shape[axis + 1 :])
+    moved, to = x, y
+    if (x.dtype.bytes == 1 and inner % 4 == 0) or x.dtype.bytes == 8:
+        inner = inner * x.dtype.bytes // 4
+        moved, to = _words(x), _words(y)
+    elif x.dtype.bytes == 1:
+        raise Missing("kernel take b8")
+    c.launch("take", f"b{8 * moved.dtype.bytes}", moved.words, rows, to.words, x.shape[axis], inner)
+    return (y,)
+
+
+def _words(x: View) -> View:
+    """All bytes as u32."""
+    return x.reshaped(x.type.size).seen_as("u32")
+
+
+def _scatter(c: Lowering, node: Node) -> tuple[View, ...]:
+    x, places, updates = map(c.view, node.operands)
+    axis = node.attr("axis")
+    assert isinstance(axis, int)
+    y = x if c.owned(x) else copied(c, x, c.make(x.type))
+    if not updates.type.size:
+        return (y,)
+    inner = math.prod(x.shape[axis + 1 :])
+    rows = cast(c, places, DTYPES["i32"])
+    if node.attr("kind") == "add":
+        c.launch("index_add", str(x.dtype), updates, rows, y, x.shape[axis], inner)
+        return (y,)
+    if x.dtype.bytes not in (2, 4):
+        raise Missing(f"kernel scatter_rows b{8 * x.dtype.bytes}")
+    none = c.pool.array(np.full(x.shape[axis], -1, np.int32), "i32")
+    last = copied(c, none, c.make(none.type))
+    c.launch("scatter_last", "i32", rows, last)
+    bits = f"b{8 * x.dtype.bytes}"
+    c.launch("scatter_rows", bits, updates.words, rows, last, y.words, inner)
+    return (y,)
+
+
+def _dequantize(c: Lowering, node: Node) -> tuple[View, ...]:
+    """Rows of a packed matrix; those that a gather would take, without taking them first."""
+    gather = c.deferred(node.operands[0], "gather")
+    if gather is not None and gather.attr("axis") == 0 and gather.operands[0].type.rank == 2:
+        c.claim(gather)
+        packed, places = c.view(gather.operands[0]), c.view(gather.operands[1])
+        rows = cast(c, places, DTYPES["i32"])
+    else:
+        packed = c.view(node.operands[0])
+        rows = c.pool.array(np.arange(packed.shape[0]), "i32")
+    return (decoded(c, packed, rows, str(node.attr("format")), node.results[0].type),)
+
+
+def decoded(c: Lowering, packed: View, rows: View, form: str, type_: TensorType) -> View:
+    """The numbers of some rows of a packed matrix."""
+    y = c.make(type_)
+    name = form if str(type_.dtype) == "f32" else f"{form}_{type_.dtype}"
+    count, cols = packed.shape[0], type_.shape[1]
+    c.launch("dequantize", name, packed_words(packed, form), rows, y, count, cols)
+    return y
+
+
+def packed_words(packed: View, form: str) -> View:
+    """A packed matrix in the words that kernels read it by."""
+    return packed.reshaped(packed.type.size).seen_as(str(BLOCKS[form].word))
+
+
+RULES = {"gather": (_gather,), "scatter": (_scatter,), "dequantize": (_dequantize,)}

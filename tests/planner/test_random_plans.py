@@ -1,0 +1,115 @@
+"""Random graphs on devices, beside the oracle, which shares nothing with planner and kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graph_plans import run, stored
+from gristmill import planner, runtime
+from gristmill.ir.dtypes import bf16
+from gristmill.ir.graph.core import Graph
+from gristmill.ir.graph.oracle import evaluate
+from gristmill.ir.plan import Plan
+from gristmill.runtime.engine import BundleKernels
+from random_graphs import random_graph, values_for
+
+GRAPHS = 60
+# A graph of a dozen ops on numbers around 1: each op is off by a few units in the last place.
+RELATIVE, ABSOLUTE = 2**-15, 2**-16
+
+
+def close(got: np.ndarray, want: np.ndarray, name: str) -> None:
+    if want.dtype.kind == "f":
+        np.testing.assert_allclose(got, want, RELATIVE, ABSOLUTE, err_msg=name)
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=name)
+
+
+def rounded(given: dict[str, np.ndarray], graph: Graph) -> dict[str, np.ndarray]:
+    types = {s.name: s.tensor.type.dtype for s in graph.sources}
+    return {name: stored(values, types[name]) for name, values in given.items()}
+
+
+def coarse(graph: Graph) -> bool:
+    """Whether bf16 is an output: a result between two of its numbers may be rounded to either."""
+    return any(o.tensor.type.dtype == bf16 for o in graph.outputs)
+
+
+def test_random_graphs_give_what_the_oracle_gives(
+    device: runtime.Device, bundle: runtime.Bundle, rng: np.random.Generator
+) -> None:
+    kernels = BundleKernels(bundle, device.capabilities)
+    ran, missing = 0, set[str]()
+    for _ in range(GRAPHS):
+        graph = random_graph(rng, 8)
+        given = rounded(values_for(rng, graph), graph)
+        made = planner.plan("random", {"step": graph}, device.capabilities, kernels)
+        if not isinstance(made, Plan):
+            missing |= {refusal.op for refusal in made}
+            continue
+        want = evaluate(graph, given).outputs
+        got = run(device, bundle, graph, given)
+        if not coarse(graph):
+            for name, values in want.items():
+                close(got[name], values, name)
+        ran += 1
+    assert ran > GRAPHS // 4
+    assert missing <= {"top_k", "matmul"}  # no kernel of theirs gives NaNs, or takes bf16
+
+
+def test_an_output_that_is_an_input_is_a_copy(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    from gristmill.ir.graph import GraphBuilder
+
+    g = GraphBuilder("same")
+    x = g.input("x", "f32", (3,))
+    g.output("a", x)
+    g.output("b", x.reshape(3, 1))
+    values = np.arange(3, dtype=np.float32)
+    got = run(device, bundle, g.build(), {"x": values})
+    np.testing.assert_array_equal(got["a"], values)
+    np.testing.assert_array_equal(got["b"], values.reshape(3, 1))
+
+
+def test_states_that_are_exchanged_do_not_overwrite_each_other(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    from graph_plans import model_of
+    from gristmill.ir.graph import GraphBuilder
+
+    g = GraphBuilder("exchange")
+    a, b = (g.state(name, "f32", (4,)) for name in "ab")
+    x = g.input("x", "f32", (4,))
+    g.output("old", a + 0.0)
+    g.commit(a, b)
+    g.commit(b, a + x)
+    model = model_of(device, bundle, {"step": g.build()}, {})
+    one = np.ones(4, np.float32)
+    have = np.zeros(4), np.zeros(4)
+    for _ in range(5):
+        model.step("step", x=one)
+        np.testing.assert_array_equal(model.read("step", "old"), have[0])
+        have = have[1], have[0] + 1
+        np.testing.assert_array_equal(model.state("a"), have[0])
+        np.testing.assert_array_equal(model.state("b"), have[1])
+
+
+def test_everything_that_is_missing_is_refused_in_one_pass(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    from gristmill.ir.graph import GraphBuilder
+    from gristmill.ir.graph.functions import top_k
+
+    g = GraphBuilder("two")
+    x, y = g.input("x", "f32", (4, 8)), g.input("y", "f64", (4, 8))
+    g.output("a", top_k(x, 2)[0])
+    g.output("b", y * y + y)
+    kernels = BundleKernels(bundle, device.capabilities)
+    made = planner.plan("two", {"step": g.build()}, device.capabilities, kernels)
+    assert not isinstance(made, Plan)
+    assert [r.op for r in made] == ["top_k", "mul", "add"]
+    assert "kernel binary mul_f64" in made[1].missing
+    assert made[1].dtypes == ("f64", "f64")
+    assert "test_random_plans.py:" in made[0].node
+    assert device.capabilities.name in made[0].target
