@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from .problems import Problem
+
+# Problems that the text of an error lists; a file of another model differs in every tensor.
+SHOWN = 50
 
 
 class ModelError(ValueError):
@@ -33,5 +39,36 @@ class ConfigurationError(ValueError):
         self.place, self.what = place, what
 
 
-class CheckpointMissingError(FileNotFoundError):
+class CheckpointError(ValueError):
+    """A checkpoint that is not what it should be. path: the file. problems: all that were found."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        self.path, self.problems = path, tuple(problems)
+        shown = [f"\n  {problem}" for problem in self.problems[:SHOWN]]
+        if len(self.problems) > SHOWN:
+            shown.append(f"\n  and {len(self.problems) - SHOWN} more (`problems` has all)")
+        super().__init__(f"{path}: {len(self.problems)} problem(s){''.join(shown)}")
+
+
+class CheckpointFormatError(CheckpointError):
+    """A file whose header cannot be read as a checkpoint."""
+
+
+class CheckpointMissingError(CheckpointError, FileNotFoundError):
     """A checkpoint that is not on this machine."""
+
+
+class TokenizerError(ValueError):
+    """A vocabulary, or a text or id that it has no place for. expected, got: in words."""
+
+    def __init__(self, where: str, expected: str, got: str, hint: str) -> None:
+        super().__init__(f"{where}: expected {expected}, got {got}; {hint}")
+        self.where, self.expected, self.got, self.hint = where, expected, got, hint
+
+
+class ChatTemplateError(ValueError):
+    """A chat template that is missing, is no template, or refuses its messages. what: which."""
+
+    def __init__(self, what: str, got: str, hint: str) -> None:
+        super().__init__(f"{what}: {got}; {hint}")
+        self.what, self.got, self.hint = what, got, hint

@@ -82,7 +82,11 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
         set(),
     ),
     "fuzz": ({"fuzz", "ir", "store", "backends", "runtime", "__version__"}, {"numpy"}, set()),
-    "models": ({"models", "planner", "runtime", "ir"}, {"numpy"}, set()),
+    "models": (
+        {"models", "planner", "runtime", "ir"},
+        {"numpy"},
+        {"tokenizers", "jinja2"},
+    ),
     "models/config": ({"models"}, set(), {"yaml"}),
     "onnx_backend": (
         {"onnx_backend", "runtime", "ir.dtypes", "kernels"},
