@@ -27,6 +27,7 @@ from ..ir.graph.composites.cache import kv_append
 from ..ir.graph.composites.normalization import add_rms_norm, rms_norm
 from ..ir.graph.composites.rotary import rotary
 from ..ir.graph.composites.sampling import greedy
+from ..ir.graph.core import Attr
 from ..ir.graph.functions import arange, take
 from .errors import ModelError
 from .llama_config import LlamaConfig
@@ -182,7 +183,8 @@ class _Llama:
             )
             for kind, heads in (("q", config.heads), ("k", config.kv_heads), ("v", config.kv_heads))
         )
-        turn = {"base": config.rope_base, "width": config.rope_width, "layout": config.layout}
+        turn: dict[str, Attr] = {"base": config.rope_base, "width": config.rope_width}
+        turn |= {"layout": config.layout, "most": self.rows}
         q, k = rotary(q, positions, **turn), rotary(k, positions, **turn)
         sequences = self.g.literal(np.zeros(tokens), "i32")
         caches = []
