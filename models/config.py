@@ -132,16 +132,23 @@ def _read(path: Path) -> _Entries:
     return _Entries(path, root)
 
 
+def _kind(node: yaml.Node) -> str:
+    import yaml
+
+    kinds = {yaml.MappingNode: "mapping", yaml.SequenceNode: "list", yaml.ScalarNode: "scalar"}
+    return kinds[type(node)]
+
+
 class _Entries:
     """A mapping of a file, whose complaints name the line."""
 
     def __init__(self, path: Path, node: yaml.Node) -> None:
         self.path, self.node = path, node
         self.nodes: dict[str, yaml.Node] = {}
-        if node.id != "mapping":
-            self._fail(node, f"expected a mapping, got a {node.id}")
+        if _kind(node) != "mapping":
+            self._fail(node, f"expected a mapping, got a {_kind(node)}")
         for key, value in node.value:
-            if key.id != "scalar" or key.value in self.nodes:
+            if _kind(key) != "scalar" or key.value in self.nodes:
                 self._fail(key, f"expected names, each once, got {key.value!r}")
             self.nodes[key.value] = value
 
@@ -165,7 +172,7 @@ class _Entries:
 
     def text(self, key: str) -> str:
         node = self._node(key)
-        if node.id != "scalar" or node.tag != "tag:yaml.org,2002:str" or not node.value:
+        if _kind(node) != "scalar" or node.tag != "tag:yaml.org,2002:str" or not node.value:
             self._fail(node, f"{key}: expected text, got {node.value!r}")
         return str(node.value)
 
@@ -178,14 +185,14 @@ class _Entries:
     def sizes(self, key: str) -> tuple[int, ...]:
         """Sizes that rise: a list of them, or one."""
         node = self._node(key)
-        items: list[Any] = node.value if node.id == "sequence" else [node]
+        items: list[Any] = node.value if _kind(node) == "list" else [node]
         found = tuple(self._size(key, item) for item in items)
         if not found or list(found) != sorted(set(found)):
             self._fail(node, f"{key}: expected sizes that rise, got {list(found)}")
         return found
 
     def _size(self, key: str, node: yaml.Node) -> int:
-        digits = node.value if node.id == "scalar" else ""
+        digits = node.value if _kind(node) == "scalar" else ""
         size = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 9 else 0
         if not 0 < size <= _MOST:
             self._fail(node, f"{key}: expected a size from 1 to {_MOST}, got {node.value!r}")
