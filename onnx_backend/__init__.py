@@ -23,15 +23,20 @@ if find_spec("onnx") is None:
     )
 
 from .backend import GristmillBackend, Prepared, prepare
+from .importer import Imported, ImportRefusal, Reason, import_model
 from .refusal import InvalidNode, NodeRefused, Refusal
 from .registry import operators
 
 __all__ = [
     "GristmillBackend",
+    "ImportRefusal",
+    "Imported",
     "InvalidNode",
     "NodeRefused",
     "Prepared",
+    "Reason",
     "Refusal",
+    "import_model",
     "operators",
     "prepare",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
@@ -11,6 +11,16 @@ import onnx
 from .machine import Machine
 from .refusal import InvalidNode
 from .tensor import Tensor
+
+
+class Named(Protocol):
+    """A node, for what is said of it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def op(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class Node:
         return checked_axis(self, int(self.attribute(name, default)), rank)
 
 
-def checked_axis(node: Node, axis: int, rank: int) -> int:
+def checked_axis(node: Named, axis: int, rank: int) -> int:
     """`axis` of `rank` axes, counted from the front. InvalidNode: there is no such axis."""
     if not -rank <= axis < max(rank, 1):
         raise InvalidNode(

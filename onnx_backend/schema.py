@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import onnx
 
 from .refusal import InvalidNode
-from .tensor import Tensor
 
 _NAMES = {
     "f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloat16",
@@ -17,7 +17,14 @@ _NAMES = {
 }  # fmt: skip
 
 
-def check_types(proto: onnx.NodeProto, version: int, inputs: Sequence[Tensor | None]) -> None:
+class Typed(Protocol):
+    """A tensor, by its element type's name."""
+
+    @property
+    def dtype(self) -> str: ...
+
+
+def check_types(proto: onnx.NodeProto, version: int, inputs: Sequence[Typed | None]) -> None:
     """InvalidNode for an input of a type that the operator does not take, or of another one than an
     input that has to be of the same."""
     schema = onnx.defs.get_schema(proto.op_type, version, proto.domain)
@@ -40,3 +47,23 @@ def check_types(proto: onnx.NodeProto, version: int, inputs: Sequence[Tensor | N
                 got=found,
             )
         bound.setdefault(row.type_str, found)
+
+
+def check_attributes(proto: onnx.NodeProto, version: int) -> None:
+    """InvalidNode for an attribute that the operator does not have, that is of another kind or
+    missing: ONNX's checker does not see those that a function of a model is given."""
+    schema: Any = onnx.defs.get_schema(proto.op_type, version, proto.domain)
+    rows = schema.attributes  # the stubs of onnx leave out what its types are
+    where = f"node {proto.name or '(unnamed)'} ({proto.op_type})"
+    for a in proto.attribute:
+        if a.name not in rows:
+            known = ", ".join(sorted(rows)) or "none"
+            raise InvalidNode("an unknown attribute", where=where, expected=known, got=a.name)
+        kind = rows[a.name].type.value
+        if a.type != kind:
+            wanted = onnx.AttributeProto.AttributeType.Name(kind)
+            raise InvalidNode(f"attribute {a.name}", where=where, expected=wanted, got=str(a.type))
+    given = {a.name for a in proto.attribute}
+    for name, row in rows.items():
+        if row.required and name not in given:
+            raise InvalidNode("a missing attribute", where=where, expected=name, got="none")

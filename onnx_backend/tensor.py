@@ -64,7 +64,9 @@ def name_of(array: np.dtype) -> str:
 def name_of_type(number: int) -> str:
     """The kernels' name of a TensorProto.DataType. Missing: they have none."""
     if number not in NAMES:
-        raise Missing(f"element type {TensorProto.DataType.Name(number).lower()}")
+        known = number in TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(number).lower() if known else str(number)
+        raise Missing(f"element type {name}")
     return NAMES[number]
 
 

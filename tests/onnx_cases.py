@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import onnx
@@ -21,6 +21,25 @@ from gristmill import runtime
 from gristmill.onnx import GristmillBackend, NodeRefused
 
 TWO_ULPS = 2.0**-9
+
+
+class Judged(Protocol):
+    """What became of a case: its operator, whether it is a graph of others, why it is refused."""
+
+    @property
+    def case(self) -> str: ...
+
+    @property
+    def op(self) -> str: ...
+
+    @property
+    def expanded(self) -> bool: ...
+
+    @property
+    def reason(self) -> str: ...
+
+    @property
+    def passed(self) -> bool: ...
 
 
 class Outcome(NamedTuple):

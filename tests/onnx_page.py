@@ -13,7 +13,7 @@ from pathlib import Path
 import onnx
 
 from gristmill import runtime
-from onnx_cases import Outcome, cases, outcomes
+from onnx_cases import Judged, cases, outcomes
 
 PAGE = Path(__file__).parents[1] / "docs/ONNX.md"
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -49,12 +49,12 @@ KINDS: dict[str, str] = {
 _KIND_OF = {op: kind for kind, names in KINDS.items() for op in names.split()}
 
 
-def kind_of(outcome: Outcome) -> str:
+def kind_of(outcome: Judged) -> str:
     """Under which heading a case is counted."""
     return "graphs of several nodes" if outcome.expanded else _KIND_OF.get(outcome.op, "other")
 
 
-def counts(found: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
+def counts(found: Sequence[Judged]) -> dict[str, tuple[int, int]]:
     """Of each kind, how many cases pass and how many are refused."""
     table = {kind: [0, 0] for kind in (*KINDS, "other", "graphs of several nodes")}
     for outcome in found:
@@ -62,7 +62,7 @@ def counts(found: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
     return {kind: (passed, refused) for kind, (passed, refused) in table.items()}
 
 
-def _kinds(found: Sequence[Outcome]) -> str:
+def _kinds(found: Sequence[Judged]) -> str:
     lines = ["| kind | pass | refused |", "|---|---|---|"]
     table = counts(found)
     lines += [f"| {kind} | {a} | {b} |" for kind, (a, b) in table.items()]
@@ -72,7 +72,7 @@ def _kinds(found: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _operators(found: Sequence[Outcome]) -> str:
+def _operators(found: Sequence[Judged]) -> str:
     lines = ["| operator | pass | refused, for want of |", "|---|---|---|"]
     passed: Counter[str] = Counter()
     reasons: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -86,7 +86,7 @@ def _operators(found: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _refused(found: Sequence[Outcome]) -> str:
+def _refused(found: Sequence[Judged]) -> str:
     """Each reason with its cases, so that one that comes or goes shows."""
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for outcome in found:
@@ -96,7 +96,7 @@ def _refused(found: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def tables(found: Sequence[Outcome]) -> dict[str, str]:
+def tables(found: Sequence[Judged]) -> dict[str, str]:
     """Every table by name."""
     return {
         "version": f"onnx {onnx.__version__}, {len(found)} cases.\n",
@@ -106,7 +106,7 @@ def tables(found: Sequence[Outcome]) -> dict[str, str]:
     }
 
 
-def renewed(page: str, found: Sequence[Outcome]) -> str:
+def renewed(page: str, found: Sequence[Judged]) -> str:
     """The page with its tables as these outcomes have them."""
     made = tables(found)
     return BLOCK.sub(lambda block: block[1] + made[block[2]] + block[4], page)

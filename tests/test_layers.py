@@ -93,6 +93,11 @@ LAYERS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"numpy", "onnx", "ml_dtypes"},
         set(),
     ),
+    "onnx_backend/importer": (
+        {"onnx_backend", "ir.dtypes", "ir.graph"},
+        {"numpy", "onnx", "google"},
+        set(),
+    ),
     "cli": (
         {"cli", "ir", "store", "kernels", "backends", "runtime", "fuzz", "__version__"},
         {"numpy"},

@@ -17,8 +17,8 @@ ELEMENTWISE = frozenset((
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
     "erf", "erfc", "floor", "ceil", "trunc", "rint", "not", "isnan", "isinf", "isfinite",
     "popcount", "clz", "ctz",
-    "add", "sub", "mul", "div", "floordiv", "mod", "pow", "min", "max", "atan2", "copysign", "and",
-    "or", "xor", "shl", "shr",
+    "add", "sub", "mul", "div", "floordiv", "fmod", "mod", "pow", "min", "max", "atan2", "copysign",
+    "and", "or", "xor", "shl", "shr",
     "eq", "ne", "lt", "le", "gt", "ge", "fma", "select",
 ))  # fmt: skip
 

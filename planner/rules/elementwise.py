@@ -26,7 +26,7 @@ WIDER = {
     "u16": "i32",
 }
 _BINARY = {
-    "add", "sub", "mul", "div", "max", "min", "pow", "mod", "and", "or", "xor", "shl", "shr"
+    "add", "sub", "mul", "div", "max", "min", "pow", "fmod", "mod", "and", "or", "xor", "shl", "shr"
 }  # fmt: skip
 _LOW_BITS = {"add", "sub", "mul", "and", "or", "xor", "shl"}  # follow from low bits
 _COMPARE = {"lt", "le", "eq"}

@@ -1,0 +1,1 @@
+"""What each operator becomes in a graph; a module for each group of them."""
