@@ -58,8 +58,9 @@ def import_outcomes(every: Iterable[TestCase]) -> Iterator[ImportOutcome]:
         try:
             for inputs, expected in case.data_sets:
                 given, wanted = inputs_of(found, case.model, inputs), [*map(array, expected)]
-                judge(wanted, outputs_of(found, given), case)
-                within_bounds(found, given, wanted)
+                made = outputs_of(found, given)
+                judge(wanted, made, case)
+                within_bounds(found, given, wanted, made)
         except (AssertionError, GraphFault, WorkBudgetError, KeyError, ValueError) as error:
             wrong = f"{type(error).__name__}: {error}"
             yield ImportOutcome(name, op, expanded, wrong, wrong=True)
@@ -97,14 +98,18 @@ def outputs_of(found: Imported, given: dict[str, np.ndarray]) -> tuple[np.ndarra
 
 
 def within_bounds(
-    found: Imported, given: dict[str, np.ndarray], expected: Sequence[np.ndarray]
+    found: Imported,
+    given: dict[str, np.ndarray],
+    expected: Sequence[np.ndarray],
+    made: Sequence[np.ndarray] | None = None,
 ) -> None:
-    """AssertionError: an expected value, or one of the oracle, is further off than roundings are.
-    A graph without nodes has none: its outputs are constants, which the import has computed."""
+    """AssertionError: an expected value, or one of the oracle (`made`, where it is there already),
+    is further off than roundings are. A graph without nodes has none: its outputs are constants,
+    which the import has computed."""
     if not found.graph.nodes:
         return
     limits = bounds(found.graph, given)
-    made = outputs_of(found, given)
+    made = outputs_of(found, given) if made is None else made
     for output, ours, theirs in zip(found.graph.outputs, made, expected, strict=True):
         value, error = limits[output.name]
         for got, slack in ((ours, 1.0), (theirs, SLACK)):
