@@ -12,7 +12,7 @@ import argparse
 import datetime
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,20 +82,23 @@ def tune(arguments: argparse.Namespace) -> int:
     if family is None:
         raise CommandError(f"{name}: no reference is known, so that nothing can be judged")
     entries: list[dict[str, Any]] = []
+    written: tuning_file.Written | None = None
     with runtime.open_device(arguments.device) as device:
         has = device.capabilities
         path = Path(arguments.out or tuning_file.default(has))
         tuning_file.check(path, has)  # before anything is measured
         print(f"{has.device}: {has.name}, {has.driver}", flush=True)
         for specialization in specializations:
-            entry = _specialization(device, bundle, family, specialization, arguments)
+            entry: dict[str, Any] = {}
+            for entry in _specialization(device, bundle, family, specialization, arguments):
+                # After each problem, so that a run that is cut off leaves what it has measured.
+                written = tuning_file.write(path, has, [*entries, entry], written)
             entries += [entry] if entry else []
     if not entries:
         raise CommandError(
             f"nothing to measure: {bundle.root} has no points of {name} that this device takes "
             f"(build them with scons tune={name})"
         )
-    tuning_file.write(path, has, entries)
     print(f"written, for the next build to take in: {path}")
     return 0
 
@@ -106,11 +109,12 @@ def _specialization(
     family: Family,
     specialization: str,
     options: argparse.Namespace,
-) -> dict[str, Any] | None:
-    """The entry of one specialization; None where the device takes no point of it."""
+) -> Iterator[dict[str, Any]]:
+    """The entry of one specialization as it stands after each problem; none where the device takes
+    no point of it."""
     artifacts = _offered(bundle, family.name, specialization, device)
     if not artifacts:
-        return None
+        return
     declared = artifacts[0].manifest.facts["tune"]
     candidates, wrong = _judged(device, bundle, family, specialization, artifacts)
     target = listed(artifacts[0].manifest.target)
@@ -119,23 +123,24 @@ def _specialization(
         print(f"  left out: {name}: {why}")
     if not candidates:
         raise CommandError(f"{family.name} {specialization}: every candidate is wrong or fails")
-    shapes = []
+    shapes: list[dict[str, Any]] = []
+    checked = True
     for sizes in options.sizes or declared["sizes"]:
         made = _problem(device, family, candidates, sizes, declared, options)
         print(_text(made), flush=True)
         shapes.append(_shape(made))
-    checked = "inputs, problems" if all(s.pop("checked") for s in shapes) else "inputs"
-    return {
-        "kernel": family.name,
-        "specialization": specialization,
-        "target": target,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "driver": device.capabilities.driver,
-        "command": _command(options),
-        "checked": checked,
-        **({"excluded": [f"{name}: {why}" for name, why in wrong.items()]} if wrong else {}),
-        "shapes": shapes,
-    }
+        checked = checked and made.checked
+        yield {
+            "kernel": family.name,
+            "specialization": specialization,
+            "target": target,
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "driver": device.capabilities.driver,
+            "command": _command(options),
+            "checked": "inputs, problems" if checked else "inputs",
+            **({"excluded": [f"{name}: {why}" for name, why in wrong.items()]} if wrong else {}),
+            "shapes": [*shapes],
+        }
 
 
 def _command(options: argparse.Namespace) -> str:
@@ -273,7 +278,6 @@ def _shape(made: Problem) -> dict[str, Any]:
         "sizes": made.sizes,
         "winner": made.winner.point,
         "measured": measured,
-        "checked": made.checked,
     }
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.targets import Capabilities
 from ..store.files import write_atomic
@@ -37,18 +37,35 @@ def check(path: Path, has: Capabilities) -> None:
     _known(path, has)
 
 
-def write(path: Path, has: Capabilities, entries: Sequence[Mapping[str, Any]]) -> None:
+class Written(NamedTuple):
+    """What a process wrote: as bytes, and what they hold."""
+
+    blob: bytes
+    known: dict[str, Any]
+
+
+def write(
+    path: Path,
+    has: Capabilities,
+    entries: Sequence[Mapping[str, Any]],
+    before: Written | None = None,
+) -> Written:
     """Write the entries of a device, in place of older ones of the same kernels and targets, one
-    process after the other. CommandError as `check`, and where another process does not end."""
+    process after the other. before: what this process wrote last, which is not parsed again.
+    CommandError as `check`, and where another process does not end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = take(path.with_name(f".{path.name}.lock"), _PATIENCE)
     if lock is None:
         raise CommandError(f"{path} is being written by another process for over {_PATIENCE} s")
     try:
-        known = _known(path, has)
+        mine = before is not None and path.exists() and path.read_bytes() == before.blob
+        known = before.known if before is not None and mine else _known(path, has)
         fresh = {tuple(entry[word] for word in _SAME) for entry in entries}
         kept = [e for e in known["kernels"] if tuple(e[word] for word in _SAME) not in fresh]
-        write_atomic(path, text({**known, "kernels": [*kept, *entries]}).encode())
+        known = {**known, "kernels": [*kept, *entries]}
+        written = Written(text(known).encode(), known)
+        write_atomic(path, written.blob)
+        return written
     finally:
         lock.release()
 

@@ -4,6 +4,7 @@ unlikely does not win."""
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,6 +108,41 @@ def test_what_is_measured_again_replaces_what_was(command: Command, tmp_path: Pa
     assert found["matches"] == ["*"]
     assert [e["kernel"] for e in found["kernels"]] == ["other", "gemv"]
     assert found["kernels"][1]["shapes"][0]["sizes"] == {"y": 6, "cols": 8}
+
+
+def test_a_run_that_is_cut_off_leaves_what_it_has_measured(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CutOffError(Exception):
+        pass
+
+    usual, raced = tune.race, 0
+
+    def race(runners: Any, rounds: int) -> dict[str, Times]:
+        nonlocal raced
+        raced += 1
+        if raced > 2:
+            raise CutOffError
+        return usual(runners, rounds)
+
+    monkeypatch.setattr(tune, "race", race)
+    out = tmp_path / "cpu.yaml"
+    sizes = [word for n in (5, 6, 7) for word in ("--sizes", f"y={n},cols=8")]
+    with pytest.raises(CutOffError):
+        command(out, *sizes)
+    (entry,) = read(out)["kernels"]
+    assert [s["sizes"]["y"] for s in entry["shapes"]] == [5, 6]
+    assert all(s["winner"] for s in entry["shapes"])
+
+
+def test_several_problems_are_written_where_no_yaml_is_installed(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "cpu.yaml"
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "yaml", None)
+        assert command(out, "--sizes", "y=5,cols=7", "--sizes", "y=6,cols=7") == 0
+    assert [s["sizes"]["y"] for s in read(out)["kernels"][0]["shapes"]] == [5, 6]
 
 
 @pytest.mark.parametrize(
