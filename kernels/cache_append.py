@@ -15,16 +15,23 @@ from ..ir.lang import (
     DType,
     Read,
     ReadWrite,
+    bool_,
     ceil_div,
     convert,
     device,
     f16,
     f32,
+    global_id,
     group_id,
     i32,
     kernel,
     local_id,
+    num_groups,
+    registers,
+    select,
+    static_range,
     u32,
+    vec,
 )
 from .common import load, store
 from .family import Args, Constexprs, Expected, Family, decode, dtype, empty, encode, normal
@@ -44,28 +51,86 @@ def packed(value, inverse, C):
 
 
 @device
-def place_of(i, width, kv_heads, page, row_pages, pages, table, sequences, positions):
-    """Where vector i of k or v goes in its cache, or -1; a row of a head is `width` vectors."""
-    above, chunk = divided(u32(i), u32(width))
-    token, kv_head = divided(above, u32(kv_heads))
-    sequence = sequences[token]
-    position = positions[token]
-    number = position // page
-    listed = sequence >= 0 and sequence < len(table) // row_pages
-    listed = listed and position >= 0 and number < row_pages
-    assert listed, "cache_append: sequence or position outside the block table"
-    place = i32(-1)
-    if listed:
-        at = table[sequence * row_pages + number]
-        exists = at >= 0 and at < pages
-        assert exists, "cache_append: page outside the cache"
-        if exists:
-            line = (at * kv_heads + i32(kv_head)) * page + position % page
-            place = line * width + i32(chunk)
-    return place
+def places_of(
+    first, apart, tokens, kv_head, kv_heads, page, row_pages, pages,
+    table, sequences, positions, EACH,
+):  # fmt: skip
+    """The rows of a head in its cache where those of tokens first, first + apart, ... go, EACH of
+    them; or -1. No read waits for another token's."""
+    lists = i32(len(table)) // row_pages
+    sequence = registers(i32, EACH, 0)
+    position = registers(i32, EACH, 0)
+    offset = registers(i32, EACH, 0)
+    listed = registers(bool_, EACH, False)
+    places = registers(i32, EACH, -1)
+    for n in static_range(EACH):
+        token = min(first + n * apart, tokens - 1)
+        sequence[n] = sequences[token]
+        position[n] = positions[token]
+    for n in static_range(EACH):
+        number, rest = divided(u32(position[n]), u32(page))
+        offset[n] = i32(rest)
+        known = sequence[n] >= 0 and sequence[n] < lists and position[n] >= 0
+        listed[n] = known and number < u32(row_pages)
+        places[n] = table[select(listed[n], sequence[n] * row_pages + i32(number), 0)]
+    for n in static_range(EACH):
+        there = first + n * apart < tokens
+        exists = places[n] >= 0 and places[n] < pages
+        assert listed[n] or not there, "cache_append: sequence or position outside the block table"
+        assert exists or not listed[n] or not there, "cache_append: page outside the cache"
+        place = (places[n] * kv_heads + kv_head) * page + offset[n]
+        places[n] = select(there and listed[n] and exists, place, -1)
+    return places
 
 
-@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(k), BLOCK * VEC), 1, 1))
+@device
+def append_vectors(
+    k, v, k_cache, v_cache, table, sequences, positions, tokens, kv_heads, width, page, row_pages,
+    pages, k_inverse, v_inverse, T, C, BLOCK, VEC, EACH,
+):  # fmt: skip
+    """All rows, of `width` vectors. An invocation has the same place in the rows of EACH tokens,
+    for which it divides once, and whose elements are on their way before the first is placed."""
+    apart = ceil_div(tokens, EACH)  # tokens between those of an invocation
+    row = kv_heads * width
+    many = apart * row
+    for i in range(i32(global_id(0)), many, i32(num_groups(0)) * BLOCK):
+        above, chunk = divided(u32(i), u32(width))
+        first, kv_head = divided(above, u32(kv_heads))
+        keys = registers(vec(T, VEC), EACH, 0)
+        values = registers(vec(T, VEC), EACH, 0)
+        for n in static_range(EACH):
+            at = min(i + n * many, tokens * row - 1)
+            keys[n] = load(k, at, VEC)
+            values[n] = load(v, at, VEC)
+        places = places_of(i32(first), apart, tokens, i32(kv_head), kv_heads, page, row_pages,
+                           pages, table, sequences, positions, EACH)  # fmt: skip
+        for n in static_range(EACH):
+            if places[n] >= 0:
+                to = places[n] * width + i32(chunk)
+                store(k_cache, to, packed(keys[n], k_inverse, C), VEC)
+                store(v_cache, to, packed(values[n], v_inverse, C), VEC)
+
+
+@device
+def append_elements(
+    k, v, k_cache, v_cache, table, sequences, positions, tokens, kv_heads, head, page, row_pages,
+    pages, k_inverse, v_inverse, C, BLOCK, TURNS,
+):  # fmt: skip
+    """The same, element by element."""
+    for n in range(TURNS):
+        i = i32((group_id(0) * TURNS + n) * BLOCK + local_id(0))
+        if i < len(k):
+            above, element = divided(u32(i), u32(head))
+            token, kv_head = divided(above, u32(kv_heads))
+            places = places_of(i32(token), 0, tokens, i32(kv_head), kv_heads, page, row_pages,
+                               pages, table, sequences, positions, 1)  # fmt: skip
+            if places[0] >= 0:
+                to = places[0] * head + i32(element)
+                k_cache[to] = packed(k[i], k_inverse, C)
+                v_cache[to] = packed(v[i], v_inverse, C)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(k), BLOCK * VEC * EACH), 1, 1))
 def cache_append(
     k: Read[T],
     v: Read[T],
@@ -85,6 +150,7 @@ def cache_append(
     C: DType = f16,
     BLOCK: int = 256,
     VEC: int = 1,
+    EACH: int = 1,
 ):
     """The rows of token t of k and v, [tokens, kv_heads, head], go to positions[t] of sequence
     sequences[t], times k_inverse and v_inverse in f32: 1 over what elements of the caches mean.
@@ -97,6 +163,7 @@ def cache_append(
     same = len(v) == len(k) and len(v_cache) == len(k_cache)
     assert same, "cache_append: k and v, or their caches, differ in size"
     told = kv_heads > 0 and head > 0 and page > 0 and row_pages > 0
+    told = told and len(table) >= row_pages
     assert told, "cache_append: heads, pages or rows of the block table of no elements"
     row = i32(kv_heads) * head
     tokens = len(k) // row
@@ -104,23 +171,14 @@ def cache_append(
     assert listed or not told, "cache_append: not one sequence and one position for each token"
     if same and told and listed:
         pages = len(k_cache) // (kv_heads * page * head)
-        whole = VEC > 1 and head % VEC == 0
-        width = head // VEC if whole else head
-        count = len(k) // VEC if whole else len(k)
-        turns = i32(1) if whole else i32(VEC)
-        for n in range(turns):
-            i = i32((group_id(0) * turns + n) * BLOCK + local_id(0))
-            if i < count:
-                place = place_of(
-                    i, width, kv_heads, page, row_pages, pages, table, sequences, positions
-                )
-                if place >= 0:
-                    if whole:
-                        store(k_cache, place, packed(load(k, i, VEC), k_inverse, C), VEC)
-                        store(v_cache, place, packed(load(v, i, VEC), v_inverse, C), VEC)
-                    else:
-                        k_cache[place] = packed(k[i], k_inverse, C)
-                        v_cache[place] = packed(v[i], v_inverse, C)
+        if VEC > 1 and head % VEC == 0:
+            append_vectors(k, v, k_cache, v_cache, table, sequences, positions, tokens, kv_heads,
+                           head // VEC, page, row_pages, pages, k_inverse, v_inverse,
+                           T, C, BLOCK, VEC, EACH)  # fmt: skip
+        else:
+            append_elements(k, v, k_cache, v_cache, table, sequences, positions, tokens, kv_heads,
+                            head, page, row_pages, pages, k_inverse, v_inverse,
+                            C, BLOCK, VEC * EACH)  # fmt: skip
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

@@ -11,6 +11,9 @@ from ..ir.lang import (
     Read,
     Write,
     convert,
+    copy_async,
+    copy_commit,
+    copy_wait,
     device,
     f32,
     group_id,
@@ -20,6 +23,7 @@ from ..ir.lang import (
     sqrt,
     static_range,
     u32,
+    workgroup_array,
 )
 from .common import add, block_reduce, load, load_row, spread, store
 from .family import (
@@ -47,27 +51,49 @@ from .reduction import terms
 
 
 @device
-def scaled_group(x, weight, bias, y, base, first, mean, scale, n, pixels, T, BLOCK, VEC):
-    """The group at `base`, of n vectors; its channels, of `pixels` vectors, begin at `first`."""
+def scaled_group(
+    source, start, weight, bias, y, base, first, mean, scale, n, pixels, T, BLOCK, VEC
+):  # fmt: skip
+    """The group at `base` of y, of n vectors, from the one at `start` of the source; its channels,
+    of `pixels` vectors, begin at `first`."""
     for c in range(local_id(0), n, BLOCK):
         channel = first + i32(divided(u32(c), u32(pixels))[0])
         factor = scale * convert(weight[channel], f32)
         shift = spread(convert(bias[channel], f32), f32, VEC)
-        d = convert(load(x, base + c, VEC), f32) - mean
+        d = convert(load(source, start + c, VEC), f32) - mean
         store(y, base + c, convert(d * spread(factor, f32, VEC) + shift, T), VEC)
 
 
 @device
-def group_row(x, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, VEC):
-    """One group by one workgroup; `pixels` counts vectors."""
+def group_row(
+    source, start, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, VEC
+):  # fmt: skip
+    """One group by one workgroup, from where it starts in the source; `pixels` counts vectors."""
     n = channels * pixels
     base = group_id(0) * n
     count = convert(n * VEC, f32)
-    mean = block_reduce(row_sum(x, base, n, BLOCK, VEC), add, f32, BLOCK, SUBGROUP) / count
-    squares = row_spread(x, base, mean, n, BLOCK, VEC)
+    sums = row_sum(source, start, n, BLOCK, VEC)
+    mean = block_reduce(sums, add, f32, BLOCK, SUBGROUP) / count
+    squares = row_spread(source, start, mean, n, BLOCK, VEC)
     scale = 1 / sqrt(block_reduce(squares, add, f32, BLOCK, SUBGROUP) / count + eps)
     first = group_id(0) * channels % len(weight)
-    scaled_group(x, weight, bias, y, base, first, mean, scale, n, pixels, T, BLOCK, VEC)
+    scaled_group(source, start, weight, bias, y, base, first, mean, scale, n, pixels,
+                 T, BLOCK, VEC)  # fmt: skip
+
+
+@device
+def group_copied(x, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, VEC, KEEP):
+    """The same of a group that is copied to workgroup memory first: registers for a group would be
+    those of a whole multiprocessor, on which then nothing else reads while this one writes."""
+    n = channels * pixels
+    tile = workgroup_array(T, BLOCK * KEEP * VEC)
+    for k in static_range(KEEP):
+        c = local_id(0) + k * BLOCK
+        if c < n:
+            copy_async(tile, c * VEC, x, (group_id(0) * n + c) * VEC, VEC)
+    copy_commit()
+    copy_wait()
+    group_row(tile, 0, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, VEC)
 
 
 @device
@@ -104,19 +130,29 @@ def groupnorm(
     SUBGROUP: int = 1,
     VEC: int = 1,
     KEEP: int = 0,
+    COPIED: bool = False,
 ):
     """y = (x - mean) / sqrt(var + eps) * weight[c] + bias[c], in f32; mean and var of a group.
 
     x and y are images x len(weight) x pixels; each `channels` of the len(weight) channels are a
     group. The variance is that of the differences from the mean. A group of up to BLOCK * VEC *
-    KEEP elements is read once and kept in registers.
+    KEEP elements is read once and kept in registers; COPIED: in workgroup memory.
     """
     if KEEP > 0 and pixels % VEC == 0 and channels * (pixels // VEC) <= BLOCK * KEEP:
-        group_kept(x, weight, bias, y, channels, pixels // VEC, eps, T, BLOCK, SUBGROUP, VEC, KEEP)
-    elif pixels % VEC == 0:
-        group_row(x, weight, bias, y, channels, pixels // VEC, eps, T, BLOCK, SUBGROUP, VEC)
+        if COPIED:
+            group_copied(x, weight, bias, y, channels, pixels // VEC, eps,
+                         T, BLOCK, SUBGROUP, VEC, KEEP)  # fmt: skip
+        else:
+            group_kept(x, weight, bias, y, channels, pixels // VEC, eps,
+                       T, BLOCK, SUBGROUP, VEC, KEEP)  # fmt: skip
     else:
-        group_row(x, weight, bias, y, channels, pixels, eps, T, BLOCK, SUBGROUP, 1)
+        base = group_id(0) * (channels * pixels)
+        if pixels % VEC == 0:
+            group_row(x, base // VEC, weight, bias, y, channels, pixels // VEC, eps,
+                      T, BLOCK, SUBGROUP, VEC)  # fmt: skip
+        else:
+            group_row(x, base, weight, bias, y, channels, pixels, eps,
+                      T, BLOCK, SUBGROUP, 1)  # fmt: skip
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:

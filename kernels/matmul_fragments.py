@@ -43,6 +43,7 @@ from .family import (
 )
 from .fragment_products import multiply
 from .matmul import expected_product, identity, product_args, product_bound, relu
+from .matmul_ahead import multiply_ahead
 from .matmul_compact import multiply_compact, store_compact
 
 __all__ = ["FAMILIES", "identity", "matmul_fragments", "relu"]
@@ -222,6 +223,7 @@ def matmul_fragments(
     COOPERATIVE: bool = False,
     COMPACT: bool = False,
     WIDEN: bool = False,
+    AHEAD: bool = False,
     SUBGROUP: int = 32,
 ):
     """c = EPILOGUE(a @ b); a is m x k, b is k x n (with B_COLUMNS n x k, as weights often are), c
@@ -233,7 +235,8 @@ def matmul_fragments(
     more; else their rows are padded. COOPERATIVE: as cooperative matrices where SPIR-V has them.
     COMPACT: less code, for compilers that are slow with what is long (`matmul_compact`); tiles have
     the columns of b as rows. WIDEN: there, 8-bit floats become f16 on their way to workgroup
-    memory, once for all subgroups, where matrix instructions take none.
+    memory, once for all subgroups, where matrix instructions take none. AHEAD: one tile, whose next
+    contents wait in registers (`matmul_ahead`), where no copy is asynchronous.
     """
     static_assert(STAGES >= 2, "STAGES is 2 or more")
     static_assert((COMPACT and T.bytes == 1) or not WIDEN, "WIDEN is for 8-bit floats and COMPACT")
@@ -248,9 +251,10 @@ def matmul_fragments(
     TN = WN // 16
     # The rows of a fragment lie in different banks: rows are swizzled, or padded by 16 bytes.
     PAD = 0 if SWIZZLE else 16 // HELD.bytes
-    tile_a = workgroup_array(HELD, (STAGES, BM, BK + PAD), SWIZZLE)
+    TILES = 1 if AHEAD else STAGES
+    tile_a = workgroup_array(HELD, (TILES, BM, BK + PAD), SWIZZLE)
     TURNED = B_COLUMNS or COMPACT
-    shape_b = (STAGES, BN, BK + PAD) if TURNED else (STAGES, BK, BN + PAD)
+    shape_b = (TILES, BN, BK + PAD) if TURNED else (TILES, BK, BN + PAD)
     tile_b = workgroup_array(HELD, shape_b, SWIZZLE)
     top, left = place_of_group(m, n, BM, BN, BAND)
     row = subgroup_id() // (BN // WN) * WM
@@ -261,6 +265,9 @@ def matmul_fragments(
     if COMPACT:
         multiply_compact(a, b, tile_a, tile_b, acc, HELD, steps, m, n, k, top, left, row, col,
                          BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS)  # fmt: skip
+    elif AHEAD:
+        multiply_ahead(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
+                       BM, BN, BK, TM, TN, THREADS, B_COLUMNS)  # fmt: skip
     elif runs:
         pipelined(a, b, tile_a, tile_b, acc, T, steps, m, n, k, top, left, row, col,
                   BM, BN, BK, TM, TN, STAGES, THREADS, RUN, B_COLUMNS)  # fmt: skip
