@@ -23,7 +23,17 @@ from ..ir.lang import (
     select,
     static_range,
 )
-from .common import across, add, block_reduce, greater, load, load_row, store, zeros
+from .common import (
+    across,
+    add,
+    block_reduce,
+    greater,
+    is_product,
+    load,
+    load_row,
+    store,
+    zeros,
+)
 from .family import (
     Args,
     Constexprs,
@@ -115,8 +125,13 @@ def log_softmax(
 
     A NaN makes its row NaN; +inf becomes NaN and what stands beside it -inf; -inf stays, but a row
     of nothing else is NaN. A row of up to BLOCK * VEC * KEEP elements is read once and kept in
-    registers. FAST: by the target's approximate exp and log, for narrower T.
+    registers. FAST: by the target's approximate exp and log, for narrower T. Where x and y differ
+    in length, or cols is not positive, that is a fault, and nothing is written.
     """
+    sized = len(x) == len(y) and cols > 0
+    assert sized, "log_softmax: x and y differ in length, or rows of no elements"
+    if not sized:
+        return
     if KEEP > 0 and cols % VEC == 0 and cols // VEC <= BLOCK * KEEP:
         log_softmax_kept(x, y, cols // VEC, T, BLOCK, SUBGROUP, VEC, KEEP)
     elif cols % VEC == 0:
@@ -138,8 +153,13 @@ def logsumexp_rows(
 ):
     """y[r] = log(sum(exp(x[r, :]))), in f32, of rows of at least one element.
 
-    A NaN makes its row NaN, else +inf makes it +inf; a row of nothing but -inf gives -inf.
+    A NaN makes its row NaN, else +inf makes it +inf; a row of nothing but -inf gives -inf. An x
+    that is not len(y) rows of such is a fault, and nothing is written.
     """
+    sized = cols > 0 and is_product(len(x), (i32(len(y)), cols))
+    assert sized, "logsumexp_rows: x of another size than rows of y, or rows of no elements"
+    if not sized:
+        return
     if cols % VEC == 0:
         n = cols // VEC
         top, logarithm = top_and_log(x, group_id(0) * n, n, BLOCK, SUBGROUP, VEC)

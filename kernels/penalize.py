@@ -6,12 +6,49 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..ir.lang import Read, ReadWrite, ceil_div, convert, f32, global_id, i32, kernel, select, u32
+from ..ir.lang import (
+    Read,
+    ReadWrite,
+    ceil_div,
+    convert,
+    device,
+    f32,
+    global_id,
+    group_id,
+    i32,
+    kernel,
+    local_id,
+    select,
+    u32,
+)
+from .common import across, greater, load, spread, store
 from .family import Args, Constexprs, Expected, Family, bound
 from .movement import divided
 
 
-@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(logits), BLOCK), 1, 1))
+@device
+def penalized(logits, counts, bias, penalties, i, cols, VEC):
+    """Vector i of the logits, whose rows are `cols` vectors, with what is taken off."""
+    row, column = divided(u32(i), u32(cols))
+    known = row < u32(len(penalties)) // u32(3)
+    assert known, "penalize: not three penalties for each row"
+    value = load(logits, i, VEC)
+    if len(bias) > 0:
+        value = value + load(bias, column, VEC)
+    count = load(counts, i, VEC)
+    if known and across(count, greater, VEC) > 0:
+        first = row * u32(3)
+        repetition = spread(penalties[first], f32, VEC)
+        scaled = select(value > 0, value / repetition, value * repetition)
+        frequency = spread(penalties[first + u32(1)], f32, VEC)
+        presence = spread(penalties[first + u32(2)], f32, VEC)
+        taken = frequency * convert(count, f32) + presence
+        value = select(count > 0, scaled - taken, value)
+    if known:
+        store(logits, i, value, VEC)
+
+
+@kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (ceil_div(len(logits), BLOCK * VEC), 1, 1))
 def penalize(
     logits: ReadWrite[f32],
     counts: Read[i32],
@@ -20,32 +57,30 @@ def penalize(
     cols: i32,
     *,
     BLOCK: int = 256,
+    VEC: int = 1,
 ):
     """logits, rows x cols, with what is taken off tokens that a sequence holds already.
 
     bias[c] is added first, where bias has elements. A token whose count is positive is then divided
     by the repetition penalty if its logit is positive, else multiplied by it (Keskar et al.,
     arXiv:1909.05858), and loses frequency * count + presence. penalties: repetition, frequency and
-    presence of each row.
+    presence of each row. Buffers of other sizes are a fault, and what they concern is left alone.
     """
-    i = global_id(0)
-    if i < len(logits):
-        row, column = divided(u32(i), u32(cols))
-        value = logits[i]
-        if len(bias) > 0:
-            value = value + bias[column]
-        count = counts[i]
-        if count > 0:
-            first = row * u32(3)
-            repetition = penalties[first]
-            value = select(value > 0, value / repetition, value * repetition)
-            taken = penalties[first + u32(1)] * convert(count, f32) + penalties[first + u32(2)]
-            value = value - taken
-        logits[i] = value
+    sized = len(counts) == len(logits) and (len(bias) == 0 or len(bias) == cols)
+    assert sized, "penalize: not one count for each logit, or not one bias for each column"
+    if sized:
+        if VEC > 1 and cols % VEC == 0 and len(logits) % VEC == 0:
+            if global_id(0) < len(logits) // VEC:
+                penalized(logits, counts, bias, penalties, global_id(0), cols // VEC, VEC)
+        else:
+            for n in range(VEC):
+                i = (group_id(0) * VEC + n) * BLOCK + local_id(0)
+                if i < len(logits):
+                    penalized(logits, counts, bias, penalties, i, cols, 1)
 
 
 def _inputs(rng: np.random.Generator, constexprs: Constexprs) -> Iterator[Args]:
-    for rows, cols, biased in ((1, 1, 0), (3, 700, 1), (2, 257, 0), (0, 9, 1)):
+    for rows, cols, biased in ((1, 1, 0), (3, 700, 1), (2, 257, 0), (3, 30, 1), (0, 9, 1)):
         yield {
             "logits": rng.standard_normal((rows, cols), np.float32) * np.float32(3),
             "counts": np.maximum(rng.integers(-2, 4, (rows, cols)), 0).astype(np.int32),

@@ -15,7 +15,6 @@ import numpy as np
 from ..ir.lang import (
     Read,
     Write,
-    ceil_div,
     convert,
     device,
     f32,
@@ -51,6 +50,13 @@ COLDEST = 1e-30  # of temperatures: below it they count as 0, as what a logit is
 HOTTEST = 1e30
 
 
+@device
+def whole_rows(logits, rows, cols):
+    """Whether there are so many rows of so many columns; a product that wraps is too great."""
+    small = convert(rows, f32) * convert(cols, f32) < 4294900000.0
+    return small and cols > 0 and rows * cols == i32(len(logits))
+
+
 @kernel(workgroup=lambda: (BLOCK, 1, 1), grid=lambda: (len(threshold), 1, 1))
 def sample_threshold(
     logits: Read[f32],
@@ -69,9 +75,14 @@ def sample_threshold(
     at the temperature sum to top-p; min-p keeps what has at least that share of the greatest
     probability. The greatest logit is always kept, also at a top-p of 0 or a min-p above 1. NaNs do
     not count. At a temperature below COLDEST it is the greatest logit; one above HOTTEST counts as
-    that.
+    that. Buffers of other sizes are a fault, and nothing is written.
     """
     row = group_id(0)
+    rows = i32(len(threshold))
+    sized = whole_rows(logits, rows, cols) and len(settings) == 4 * rows
+    assert sized, "sample_threshold: logits or settings of another size than rows of the thresholds"
+    if not sized:
+        return
     base = i32(row) * cols
     warm = settings[4 * row] >= COLDEST
     temperature = min(settings[4 * row], HOTTEST)
@@ -131,10 +142,12 @@ def read_quads(logits, base, first, cols, BLOCK, AT_ONCE):
             for lane in static_range(4):
                 values[4 * n + lane] = found[lane]
     else:
-        for n in static_range(4 * AT_ONCE):
-            at = 4 * (first + n // 4 * BLOCK) + n % 4
-            if at < cols:
-                values[n] = logits[base + at]
+        last = cols - 1
+        for n in static_range(AT_ONCE):
+            start = 4 * (first + n * BLOCK)
+            for lane in static_range(4):
+                found = logits[base + min(start + lane, last)]
+                values[4 * n + lane] = select(start + lane < cols, found, f32(LOWEST))
     return values
 
 
@@ -160,9 +173,16 @@ def sample_token(
     nothing is kept, else 0; what is not finite is never drawn, and -1 where nothing else is kept.
 
     Below a temperature of 1 the noise is multiplied by it, since a logit over it might overflow:
-    which sum is the greatest is the same.
+    which sum is the greatest is the same. Buffers of other sizes are a fault, and nothing is
+    written.
     """
     row = group_id(0)
+    rows = i32(len(tokens))
+    sized = whole_rows(logits, rows, cols) and len(settings) == 4 * rows
+    sized = sized and len(threshold) == rows and len(flags) == rows and len(state) == 4
+    assert sized, "sample_token: a buffer of another size than rows of the tokens"
+    if not sized:
+        return
     temperature = settings[4 * row]
     inverse = 1 / max(temperature, f32(1))
     weight = select(temperature >= COLDEST, min(temperature, f32(1)), f32(0))
@@ -171,7 +191,7 @@ def sample_token(
     fine = True
     least = threshold[row]
     base = i32(row) * cols
-    quads = ceil_div(cols, 4)
+    quads = (cols - 1) // 4 + 1
     for first in range(i32(local_id(0)), quads, AT_ONCE * BLOCK):
         values = read_quads(logits, base, first, cols, BLOCK, AT_ONCE)
         for n in static_range(AT_ONCE):

@@ -19,7 +19,9 @@ from ..ir.lang import (
     Write,
     atomic_add,
     barrier,
+    bf16,
     bitcast,
+    ceil_div,
     convert,
     device,
     f32,
@@ -44,9 +46,10 @@ def ordered(value):
 
 
 @device
-def candidate(x, columns, base, c, run, chunk):
-    """Key and column of element c of a row; of what was left empty, the key is 0."""
-    key = ordered(convert(x[base + c], f32))
+def candidate(x, columns, base, c, run, chunk, known):
+    """Key, of which the bits of `known` count, and column of element c of a row; of what was left
+    empty, the key is 0."""
+    key = ordered(convert(x[base + c], f32)) & known
     column = c
     if len(columns) > 0:
         column = columns[base + c]
@@ -60,9 +63,11 @@ def descend(counts, first, count, wanted):
     """Going down from counts[first + count - 1]: the first that is not less than what is `wanted`
     still, and how much that is; the last one, `first`, in any case."""
     at = first + count - 1
+    less = True
     for n in range(count - 1):
-        less = at == first + count - 1 - n and counts[at] < wanted
-        wanted -= select(less, counts[at], 0)
+        found = counts[first + count - 1 - n]  # wherever `at` is: no read waits for the one before
+        less = less and found < wanted
+        wanted -= select(less, found, 0)
         at -= select(less, i32(1), i32(0))
     return at, wanted
 
@@ -110,19 +115,24 @@ def topk_long(
     high_mask, low_mask = u32(0), u32(0)
     wanted = k
     settled = False
-    for step in range(8):
-        shift = u32(24 - step % 4 * 8)
+    KEYS = 2 if T == bf16 else 4  # bytes of a key that may differ
+    known = u32(2**32 - 2 ** (32 - 8 * KEYS))
+    beyond = select(len(columns) > 0, ceil_div(cols, run) * chunk, cols)  # any column
+    for step in range(KEYS + 4):
+        of_key = step < KEYS
+        shift = u32(24 - select(of_key, step, step - KEYS) * 8)
+        same = not of_key and u32(beyond - 1) >> shift == 0  # bits that no column has
         for b in range(lid, 256, BLOCK):
             counts[b] = 0
         if lid == 0:
             taken[0] = 0
         barrier()
-        if not settled:
+        if not settled and not same:
             for c in range(lid, width, BLOCK):
-                key, column = candidate(x, columns, base, c, run, chunk)
+                key, column = candidate(x, columns, base, c, run, chunk, known)
                 last = ~u32(column)
                 if (key & high_mask) == high and (last & low_mask) == low:
-                    digit = select(step < 4, key, last) >> shift & 255
+                    digit = select(of_key, key, last) >> shift & 255
                     atomic_add(counts, i32(digit), 1)
         barrier()
         if lid < 16:
@@ -131,20 +141,22 @@ def topk_long(
                 total += counts[lid * 16 + n]
             sums[lid] = total
         barrier()
-        group, rest = descend(sums, i32(0), 16, wanted)
-        place, rest = descend(counts, group * 16, 16, rest)
         if not settled:
-            if step < 4:
+            place, rest = i32(255), wanted
+            if not same:
+                group, rest = descend(sums, i32(0), 16, wanted)
+                place, rest = descend(counts, group * 16, 16, rest)
+                settled = counts[place] == rest
+            if of_key:
                 high = high | u32(place) << shift
                 high_mask = high_mask | u32(255) << shift
             else:
                 low = low | u32(place) << shift
                 low_mask = low_mask | u32(255) << shift
             wanted = rest
-            settled = counts[place] == rest
         barrier()
     for c in range(lid, width, BLOCK):
-        key, column = candidate(x, columns, base, c, run, chunk)
+        key, column = candidate(x, columns, base, c, run, chunk, known)
         if key > 0 and (key > high or (key == high and ~u32(column) >= low)):
             slot = atomic_add(taken, 0, 1)
             if slot < MOST:
@@ -165,7 +177,7 @@ def topk_long(
                 rank += select(more, i32(1), i32(0))
         if sized and mapped and paired:
             bits = key ^ select(key >> 31 != 0, u32(0x80000000), u32(0xFFFFFFFF))
-            value = select(column < 0, f32(0), bitcast(bits, f32))
+            value = select(column < 0, f32(0), bitcast(bits & known, f32))
             values[i32(group_id(0)) * k + rank] = convert(value, T)
             indices[i32(group_id(0)) * k + rank] = column
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.interp import run
+from gristmill.kernels.family import decode, encode
 from gristmill.kernels.topk_long import topk_long
 
 NONE = np.zeros(0, np.int32)
@@ -41,6 +43,26 @@ def test_elements_that_differ_in_any_bits_are_told_apart(bits: int) -> None:
         assert faults == []
         np.testing.assert_array_equal(indices, wanted(x, k))
         np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
+
+
+@pytest.mark.parametrize("cols", [200, 300, 70000])
+def test_elements_of_16_bits_that_are_equal_are_told_apart_by_their_columns(cols: int) -> None:
+    """The greatest below zero, too, whose keys end in ones."""
+    t = DTYPES["bf16"]
+    kernel = topk_long.trace("test", T=t, MOST=MOST, BLOCK=256)
+    for values, first in (
+        ([1.0, 2.0], 0),
+        ([-1.0, -2.0, -1.0078125], 0),
+        ([0.0, -0.0], cols - 40),
+        ([-np.inf, np.nan], 0),
+    ):
+        x = np.resize(np.array(values), (1, cols))
+        x[:, :first] = np.nan
+        found = np.full((1, MOST), 7, np.uint16)
+        indices = np.full((1, MOST), 7, np.int32)
+        run(kernel, [encode(x, t), NONE, found, indices, cols, MOST, 1, 1], (1, 1, 1))
+        np.testing.assert_array_equal(indices, wanted(x, MOST))
+        np.testing.assert_array_equal(decode(found, t), np.take_along_axis(x, indices, 1))
 
 
 @pytest.mark.parametrize("value", [2.5, 0.0, -np.inf, np.inf])
