@@ -15,7 +15,6 @@ from ..ir.lang import (
     Write,
     barrier,
     ceil_div,
-    clamp,
     convert,
     copy_async,
     copy_commit,
@@ -45,50 +44,11 @@ from ..ir.lang import (
     workgroup_array,
 )
 from .attention_oracle import FRAGMENTS, LOWEST, SPECIAL, fragments_inputs, fragments_reference
-from .attention_pages import copy_keys, find_pages, keep_keys, read_keys
+from .attention_pages import copy_keys, find_pages, keep_keys, read_keys, share
 from .attention_parts import comes_last, gather_splits, spread, write_rows, write_split
 from .family import Family
 
 _LOG2_E = 1.4426950408889634
-
-
-@device
-def share(k_cache, table, lengths, partial, stats, arrived, heads, kv_heads, splits, chunk, window,
-          PAGE, HEAD_DIM):  # fmt: skip
-    """What a workgroup has to do: the first row of q and how many, the keys of the sequence, `part`
-    and `span` as `attention_pages` has them, the first key, a multiple of 16, and whether there is
-    room for all splits."""
-    NAME = "attention_decode_fragments"
-    batch = i32(group_id(2))
-    split = i32(group_id(0))
-    group = heads // max(kv_heads, 1)  # heads that share one of the cache
-    shared = kv_heads > 0 and heads % kv_heads == 0
-    assert shared, NAME + ": heads that do not share those of the cache evenly"
-    each = max(ceil_div(group, 16), 1)  # workgroups that share a head of the cache
-    kv_head = min(i32(group_id(1)) // each, max(kv_heads - 1, 0))
-    first = i32(group_id(1)) % each * 16
-    count = clamp(group - first, 0, 16)
-    line = batch * heads + kv_head * group + first
-    row_pages = i32(len(table)) // max(i32(len(lengths)), 1)
-    pages = i32(len(k_cache) // (max(kv_heads, 1) * (PAGE * HEAD_DIM)))
-    length = i32(lengths[batch])
-    room = row_pages * PAGE if pages > 0 else i32(0)
-    assert length <= room, NAME + ": more keys than there are pages for"
-    length = min(length, room)
-    assert splits > 0, NAME + ": no split"
-    fits = splits <= (2**31 // PAGE - 1) // max(chunk, 1)
-    assert fits, NAME + ": splits of more keys than have numbers"
-    assert ceil_div(length, PAGE) <= splits * chunk or not fits, NAME + ": keys of no split"
-    rows = heads * i32(len(lengths)) * max(splits, 1)
-    held = rows <= len(stats) // 2 and rows <= len(partial) // HEAD_DIM
-    held = held and i32(num_groups(1)) * i32(len(lengths)) <= len(arrived)
-    held = splits < 2 or held
-    assert held, NAME + ": partial, stats or arrived without room for all splits"
-    oldest = max(length - window, 0) if window > 0 else i32(0)
-    begin = max(split * chunk * PAGE, oldest // 16 * 16)
-    end = min((split + 1) * chunk * PAGE, length)
-    part = (pages, kv_head, kv_heads)
-    return line, count, length, part, begin, (oldest, end), held and count > 0 and shared
 
 
 @device
@@ -286,8 +246,8 @@ def attention_decode_fragments(
     if row_pages > 0:  # while the length is on its way
         find_pages(page, table, row, split * chunk * PAGE + own, row_pages, PAGE, KEYS)
     line, count, length, part, begin, span, held = share(
-        k_cache, table, lengths, partial, stats, arrived, heads, kv_heads, splits, chunk, window,
-        PAGE, HEAD_DIM)  # fmt: skip
+        k_cache, table, lengths, i32(lengths[batch]), partial, stats, arrived, heads, kv_heads,
+        splits, chunk, window, PAGE, HEAD_DIM, 16, "attention_decode_fragments")  # fmt: skip
     biased = len(slopes) > 0
     if biased:
         for at in range(i32(local_id(0)), 256, THREADS):

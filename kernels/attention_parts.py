@@ -34,9 +34,10 @@ from ..ir.lang import (
 )
 from .attention_oracle import LOWEST
 
-__all__ = ["comes_last", "gather_splits", "spread", "write_rows", "write_split"]
+__all__ = ["comes_last", "gather_splits", "merge_splits", "spread", "write_rows", "write_split"]
 
 _AT_ONCE = 4  # splits
+_MERGED = 16  # of them, where an invocation has them alone
 
 
 @device
@@ -134,3 +135,34 @@ def gather_splits(parts, side, partial, stats, line, count, splits, WARPS, HEAD_
         if lane == 0:
             side[w, row, 0] = most
             side[w, row, 1] = whole
+
+
+@device
+def merge_splits(partial, stats, y, line, count, splits, v_scale, T, WARPS, HEAD_DIM):
+    """The results of `count` rows of y from row `line` on, of all splits: four columns of a row by
+    an invocation, which reads many splits at once."""
+    ACROSS = HEAD_DIM // 4
+    for item in range(i32(local_id(0)), count * ACROSS, WARPS * 32):
+        first = (line + item // ACROSS) * splits
+        col = item % ACROSS
+        most, whole = f32(LOWEST), f32(0)
+        value = vec(f32, 4)(0)
+        for start in range(0, splits, _MERGED):
+            ahead = registers(vec(f32, 4), _MERGED, 0)
+            told = registers(vec(f32, 2), _MERGED, 0)
+            now = most
+            for n in static_range(_MERGED):
+                at = first + min(start + n, splits - 1)
+                ahead[n] = load_vector(partial, at * ACROSS + col, 4)
+                told[n] = load_vector(stats, at, 2)
+                now = max(now, told[n][0])
+            shrink = exp2(most - now)
+            whole = whole * shrink
+            value = value * vec(f32, 4)(shrink)
+            for n in static_range(_MERGED):
+                factor = select(start + n < splits, exp2(told[n][0] - now), f32(0))
+                whole = fma(told[n][1], factor, whole)
+                value = fma(ahead[n], vec(f32, 4)(factor), value)
+            most = now
+        factor = v_scale / whole if whole != 0 else f32(0)
+        store_vector(y, line * ACROSS + item, convert(value * vec(f32, 4)(factor), T))

@@ -13,6 +13,7 @@ from gristmill.kernels.family import encode
 # Families that are built for no other target.
 FOR_HOPPER = {"nv_attention_prefill", "nv_linear", "nv_matmul", "nv_quantized_gemv"}
 FOR_NVIDIA = FOR_HOPPER | {"attention_prefill", "attention_decode_fragments"}
+FOR_NVIDIA |= {"nv_attention_decode"}
 Case = tuple[list[Any], dict[int, np.ndarray]]  # arguments; by position, what they become
 
 

@@ -44,11 +44,16 @@ class Lowering(SimtLowering):
         self.addresses = Addresses(f, self.defs)
         self.launched: list[str] = []  # workgroups along x and y
         self.maps: dict[TensorMap, str] = {}
+        self.wholes: dict[int, tuple[str, str]] = {}  # loaded vectors, by the number of the value
         self.warp = "0"  # number of the subgroup as i32, if the kernel has roles
 
     def register(self, name: str, low: int, high: int) -> str:
         """A special register, known to be in low .. high-1."""
         return self.ranged(f"llvm.nvvm.read.ptx.sreg.{name}", low, high)
+
+    def set_vector(self, value: Value, group: str, name: str) -> None:
+        self.wholes[value.id] = group, name
+        super().set_vector(value, group, name)
 
     def local_word(self, d: int) -> str:
         return self.register(f"tid.{_AXES[d]}", 0, self.kernel.workgroup[d])

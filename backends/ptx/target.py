@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.core import Op
-from . import copies, fast, float8, fragments, nv, pairs
+from . import copies, fast, float8, fragments, nv, pairs, words
 from .lowering import Lowering
 
 _EMIT = {**fragments.EMIT, **float8.EMIT, **copies.EMIT, **nv.EMIT}
@@ -19,6 +19,8 @@ class PtxLowering(Lowering):
             fast.emit(self, op)
         elif pairs.takes(self, op):
             pairs.emit(self, op)
+        elif words.takes(self, op):
+            words.emit(self, op)
         elif op.name in _EMIT:
             _EMIT[op.name](self, op)
         else:

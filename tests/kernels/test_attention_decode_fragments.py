@@ -1,4 +1,4 @@
-"""Attention of one token on fragments: against attention of the whole; counts, faults."""
+"""Attention of one token, on fragments and by `mma`: against that of the whole; counts, faults."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ import numpy as np
 import pytest
 
 from gristmill.ir import interp
+from gristmill.ir.lang import KernelFunction
 from gristmill.kernels.attention_decode_fragments import attention_decode_fragments
+from gristmill.kernels.nv_attention_decode import nv_attention_decode
 
 DIM, PAGE, KV_HEADS = 64, 16, 2
 SMALL: dict[str, Any] = {"HEAD_DIM": DIM, "WARPS": 2}
-NAME = "attention_decode_fragments"
+HEADS = {attention_decode_fragments: 16, nv_attention_decode: 8}  # of a workgroup
+
+
+@pytest.fixture(params=HEADS, ids=lambda kernel: kernel.name, autouse=True)
+def chosen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> KernelFunction:
+    """Every test runs with both kernels."""
+    monkeypatch.setattr(Sequences, "kernel", request.param)
+    kernel: KernelFunction = request.param
+    return kernel
 
 
 class Sequences:
     """Queries and a paged cache of some sequences, with NaNs in all that no key was written to."""
+
+    kernel: KernelFunction = attention_decode_fragments
 
     def __init__(self, lengths: list[int], heads: int = 6) -> None:
         rng = np.random.default_rng(7)
@@ -32,7 +44,8 @@ class Sequences:
             for n in range(keys.shape[1]):
                 place = row[n // PAGE], slice(None), n % PAGE
                 self.k[place], self.v[place] = keys[:, n]
-        self.arrived = np.zeros(len(lengths) * KV_HEADS * -(-heads // (16 * KV_HEADS)), np.uint32)
+        groups = -(-heads // (HEADS[self.kernel] * KV_HEADS))
+        self.arrived = np.zeros(len(lengths) * KV_HEADS * groups, np.uint32)
 
     def attend(
         self, splits: int, window: int = 0, chunk: int | None = None, **constexprs: Any
@@ -46,8 +59,8 @@ class Sequences:
         buffers += [np.zeros(0, np.float32), y, partial, stats, self.arrived]
         numbers = [self.heads, self.kv_heads, splits, chunk, window, DIM**-0.5, 0.0, 1.0, 1.0]
         args: list[Any] = [a.reshape(-1) for a in buffers] + numbers
-        kernel = attention_decode_fragments.trace("x", **{**SMALL, **constexprs})
-        each = -(-self.heads // (16 * max(self.kv_heads, 1)))
+        kernel = self.kernel.trace("x", **{**SMALL, **constexprs})
+        each = -(-self.heads // (HEADS[self.kernel] * max(self.kv_heads, 1)))
         report = interp.run(kernel, args, (parts, self.kv_heads * each, len(self.lengths)))
         self.problems = report.problems
         self.faults = [kernel.sites[site] for site in report.faults]
@@ -98,7 +111,7 @@ def test_a_page_outside_the_cache_is_a_fault_and_not_read(number: int) -> None:
     sequences.k[:] = sequences.v[:] = 1.0
     sequences.table[0, 2] = number
     sequences.attend(1)
-    assert sequences.faults == [f"{NAME}: page number outside the cache"]
+    assert sequences.faults == [f"{sequences.kernel.name}: page number outside the cache"]
     assert not sequences.problems
 
 
@@ -115,7 +128,7 @@ def test_a_page_that_no_key_is_on_may_be_any_number() -> None:
 def test_keys_that_no_split_has_are_a_fault(splits: int, chunk: int) -> None:
     sequences = Sequences([75])
     sequences.attend(splits, chunk=chunk)
-    assert sequences.faults == [f"{NAME}: keys of no split"]
+    assert sequences.faults == [f"{sequences.kernel.name}: keys of no split"]
     assert not sequences.problems
 
 
@@ -124,7 +137,7 @@ def test_more_keys_than_the_table_has_pages_for_are_a_fault_and_not_read() -> No
     sequences.k[:] = sequences.v[:] = 1.0
     sequences.table = sequences.table[:, :-1]
     y = sequences.attend(1)
-    assert sequences.faults == [f"{NAME}: more keys than there are pages for"]
+    assert sequences.faults == [f"{sequences.kernel.name}: more keys than there are pages for"]
     assert np.isfinite(y).all()
 
 
@@ -132,7 +145,9 @@ def test_no_place_to_count_in_is_a_fault_and_nothing_is_written() -> None:
     sequences = Sequences([75])
     sequences.arrived = sequences.arrived[:-1]
     y = sequences.attend(2)
-    assert sequences.faults == [f"{NAME}: partial, stats or arrived without room for all splits"]
+    assert sequences.faults == [
+        f"{sequences.kernel.name}: partial, stats or arrived without room for all splits"
+    ]
     assert not sequences.problems
     assert (y == 7).all()
 
@@ -143,6 +158,6 @@ def test_heads_that_do_not_share_evenly_are_a_fault(heads: int, kv_heads: int) -
     sequences.kv_heads = kv_heads
     sequences.attend(1)
     if kv_heads:
-        message = f"{NAME}: heads that do not share those of the cache evenly"
+        message = f"{sequences.kernel.name}: heads that do not share those of the cache evenly"
         assert message in sequences.faults
     assert not sequences.problems

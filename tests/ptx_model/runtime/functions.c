@@ -80,6 +80,19 @@ API uint16_t model_fma_f16(uint16_t a, uint16_t b, uint16_t c) {
 
 API uint16_t nv_fma_rn_f16(uint16_t a, uint16_t b, uint16_t c) { return model_fma_f16(a, b, c); }
 
+/* Bytes of b:a by four bits each, of which the highest one would spread a sign: none has it here. */
+API uint32_t nv_prmt(uint32_t a, uint32_t b, uint32_t chosen) {
+  uint64_t both = (uint64_t)b << 32 | a;
+  uint32_t found = 0;
+  for (int n = 0; n < 4; n++) found |= (uint32_t)(uint8_t)(both >> 8 * (chosen >> 4 * n & 7)) << 8 * n;
+  return found;
+}
+
+API uint32_t nv_fma_rn_f16x2(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t low = model_fma_f16((uint16_t)a, (uint16_t)b, (uint16_t)c);
+  return low | (uint32_t)model_fma_f16((uint16_t)(a >> 16), (uint16_t)(b >> 16), (uint16_t)(c >> 16)) << 16;
+}
+
 /* f32 to bf16, whose ABI is that of _Float16: the bits in a vector register. */
 API _Float16 __truncsfbf2(float x) {
   uint32_t bits;
