@@ -9,7 +9,7 @@ import pytest
 from gristmill.ir.dtypes import DTYPES
 from gristmill.ir.interp import run
 from gristmill.kernels.cache_append import cache_append
-from gristmill.kernels.family import compare, decode, encode
+from gristmill.kernels.family import Args, compare, decode, encode
 from gristmill.kernels.groupnorm import FAMILIES as GROUPS
 from gristmill.kernels.groupnorm import groupnorm
 from gristmill.kernels.matmul import identity, product_args
@@ -46,8 +46,9 @@ def test_groups_that_are_copied_to_workgroup_memory(channels: int, pixels: int) 
     kernel = groupnorm.trace("test", **constexprs)
     x = encode(rng.standard_normal((2, channels * 3, pixels)) + 3, t)
     of_channels = [encode(rng.standard_normal(channels * 3), t) for _ in range(2)]
-    args = dict(zip(("x", "weight", "bias"), (x, *of_channels), strict=True))
-    args |= {"y": np.zeros_like(x), "channels": channels, "pixels": pixels, "eps": 1e-5}
+    weight, bias = of_channels
+    sizes = {"channels": channels, "pixels": pixels, "eps": 1e-5}
+    args: Args = {"x": x, "weight": weight, "bias": bias, "y": np.zeros_like(x), **sizes}
     wanted = GROUPS[0].reference(args, constexprs)
     report = run(kernel, list(args.values()), (6, 1, 1))
     assert not report.problems
