@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from . import pack_words
 from .errors import CANNOT, CommandError
@@ -155,6 +156,7 @@ def parser() -> argparse.ArgumentParser:
 
     pack_words.add(commands, _positive)
 
+    _models(commands)
     demo = commands.add_parser("demo", help="nearest words in a real embedding table")
     demo.add_argument("words", nargs="*", default=WORDS, help="words to look up")
     demo.add_argument("--device", help="a device by name (else the best one)")
@@ -286,9 +288,30 @@ def run(arguments: argparse.Namespace) -> int:
         from .reproduce import reproduce
 
         return reproduce(arguments)
+    if arguments.command in ("generate", "embed"):
+        from . import models
+
+        return (models.generate if arguments.command == "generate" else models.embed)(arguments)
     from .demo import demo
 
     return demo(arguments)
+
+
+def _models(commands: Any) -> None:
+    """The commands that run models."""
+    generate = commands.add_parser("generate", help="an answer of a language model")
+    generate.add_argument("prompt", help="what it is asked")
+    generate.add_argument("--model", default="smollm2", help="of configs/models [smollm2]")
+    generate.add_argument("--device", help="a device by name (else the best that has a plan)")
+    generate.add_argument("--tokens", type=_natural, default=256, help="at most [256]")
+    generate.add_argument("--raw", action="store_true", help="go on with the text itself")
+    _bundle(generate)
+    embed = commands.add_parser("embed", help="vectors of texts from an encoder")
+    embed.add_argument("texts", nargs="+", help="one or several")
+    embed.add_argument("--model", default="minilm", help="of configs/models [minilm]")
+    embed.add_argument("--device", help="a device by name (else the best that has a plan)")
+    embed.add_argument("--json", action="store_true", help="whole vectors, a line of JSON each")
+    _bundle(embed)
 
 
 def main(words: Sequence[str] | None = None) -> int:

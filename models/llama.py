@@ -177,15 +177,14 @@ class _Llama:
     def _attention(self, n: int, x: Array, positions: Array, attend: Attend) -> Array:
         """Heads side by side, of rows whose keys and values go into the layer's cache."""
         config, tokens = self.config, x.shape[0]
-        q, k, v = (
-            self.weights.linear(x, f"blk.{n}.attn_{kind}", heads * config.head).reshape(
-                tokens, heads, config.head
-            )
-            for kind, heads in (("q", config.heads), ("k", config.kv_heads), ("v", config.kv_heads))
-        )
+        turned_heads = config.heads + config.kv_heads
+        heads = {"q": config.heads, "k": config.kv_heads, "v": config.kv_heads}
+        parts = {f"blk.{n}.attn_{kind}": count * config.head for kind, count in heads.items()}
+        all_heads = self.weights.joined(x, parts).reshape(tokens, -1, config.head)
         turn: dict[str, Attr] = {"base": config.rope_base, "width": config.rope_width}
         turn |= {"layout": config.layout, "most": self.rows}
-        q, k = rotary(q, positions, **turn), rotary(k, positions, **turn)
+        turned = rotary(all_heads[:, :turned_heads], positions, **turn)
+        q, k, v = turned[:, : config.heads], turned[:, config.heads :], all_heads[:, turned_heads:]
         sequences = self.g.literal(np.zeros(tokens), "i32")
         caches = []
         for cache, values in zip(self.caches[n], (k, v), strict=True):
@@ -194,9 +193,9 @@ class _Llama:
         return attend(q, *caches).reshape(tokens, config.heads * config.head)
 
     def _mlp(self, n: int, x: Array) -> Array:
-        gate, up = (
-            self.weights.linear(x, f"blk.{n}.ffn_{k}", self.config.mlp) for k in ("gate", "up")
-        )
+        mlp = self.config.mlp
+        both = self.weights.joined(x, {f"blk.{n}.ffn_{kind}": mlp for kind in ("gate", "up")})
+        gate, up = both[:, :mlp], both[:, mlp:]
         hidden = silu(gate) * up
         return self.weights.linear(hidden, f"blk.{n}.ffn_down", self.config.hidden)
 

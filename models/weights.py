@@ -8,7 +8,7 @@ from ..ir.dtypes import DTYPES
 from ..ir.graph import GraphBuilder
 from ..ir.graph.array import Array
 from ..ir.graph.composites.linear import linear, quantized_linear
-from ..ir.graph.functions import apply, take
+from ..ir.graph.functions import apply, concat, take
 from ..ir.quantized import BLOCKS
 from .errors import ModelError
 
@@ -52,6 +52,28 @@ class Weights:
         packed = self._packed(weight, outputs, inputs)
         found: Array = quantized_linear(x, packed, *terms, format=form)
         return found
+
+    def joined(self, x: Array, parts: Mapping[str, int]) -> Array:
+        """What `linear` gives for each NAME: outputs of `parts`, side by side, [rows, all outputs];
+        by one product where the weights are of one form. Exact: each output is made as before."""
+        forms = {self._form(f"{name}.weight") for name in parts}
+        biases = [f"{name}.bias" for name in parts]
+        there = [bias in self for bias in biases]
+        if len(forms) > 1 or any(there) != all(there):
+            return concat([self.linear(x, name, n) for name, n in parts.items()], 1)
+        (form,), inputs = forms, x.shape[-1]
+        load = self._packed if form in BLOCKS else self.plain
+        weight = concat([load(f"{name}.weight", n, inputs) for name, n in parts.items()])
+        outputs = parts.values()
+        terms = (
+            [self.plain(b, n) for b, n in zip(biases, outputs, strict=True)] if all(there) else []
+        )
+        both = [concat(terms)] if terms else []
+        if form in BLOCKS:
+            packed: Array = quantized_linear(x, weight, *both, format=form)
+            return packed
+        plain: Array = linear(x, weight, *both)
+        return plain
 
     def rows(self, name: str, places: Array, rows: int, columns: int, dtype: str) -> Array:
         """Rows of a table [rows, columns] as a type: those that `places`, i32[n], counts."""

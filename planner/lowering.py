@@ -89,9 +89,23 @@ class Lowering:
         missing = self.kernels.lacking(kernel, specialization)
         if missing is not None:
             raise Missing(missing)
+        self._fit(kernel, specialization, args)
         spans = tuple(a.span if isinstance(a, View) else a for a in args)
         launches = self.pool.load if self.pool.loading else self.launches
         launches.append(Launch(kernel, specialization, spans, self._what))
+
+    def _fit(self, kernel: str, specialization: str, args: tuple[View | Scalar, ...]) -> None:
+        """A rule gives a kernel what it takes; else the rule is wrong."""
+        wanted = self.kernels.parameters(kernel, specialization)
+        given = [str(a.dtype) if isinstance(a, View) else None for a in args]
+        fits = len(wanted) == len(given) and all(
+            have in (None, want) for have, want in zip(given, wanted, strict=True)
+        )
+        if not fits:
+            raise AssertionError(
+                f"{self._what}: kernel {kernel} {specialization} takes {', '.join(wanted)},"
+                f" and is given {', '.join(map(str, given))}"
+            )
 
     def has(self, kernel: str, specialization: str) -> bool:
         return self.kernels.lacking(kernel, specialization) is None

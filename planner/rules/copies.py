@@ -14,6 +14,7 @@ from ..lowering import Lowering
 from ..refusal import Missing
 from ..view import WORDS, View
 
+Array = np.ndarray
 Shown = Callable[[np.ndarray], np.ndarray]
 
 
@@ -36,10 +37,15 @@ def move(
     if source.size == 0:
         return
     width = x.dtype.bytes
+    if width < 4 and source.flags.c_contiguous and target.flags.c_contiguous:
+        run = _words(x, source, x_frame), _words(y, target, y_frame)
+        if run[0] is not None and run[1] is not None:
+            (x, source, x_frame), (y, target, y_frame), width = *run, 4
     if width == 8:
         source, x_frame = _halves(source, x_frame)
         target, y_frame = _halves(target, y_frame)
-        x, y, width = x.seen_as("u32"), y.seen_as("u32"), 4
+        x, y = (v.reshaped(v.type.size).seen_as("u32") for v in (x, y))
+        width = 4
     try:
         places = strided(source, target, x_frame, y_frame)
     except ValueError as error:
@@ -48,6 +54,16 @@ def move(
     words = WORDS[width]
     scalars = [places[name] for name in (*names, "x_start", "y_start")]
     c.launch("copy_strided", f"b{8 * width}", x.seen_as(words), y.seen_as(words), *scalars)
+
+
+def _words(x: View, shown: np.ndarray, base: np.ndarray) -> tuple[View, Array, Array] | None:
+    """A view whose elements lie side by side as one of 32-bit words, if it is such a one."""
+    size, all_ = shown.size * shown.itemsize, base.size * base.itemsize
+    start = shown.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    if start % 4 or size % 4 or all_ % 4 or x.start * x.dtype.bytes % 4:
+        return None
+    words = base.reshape(-1).view(np.uint32)
+    return x.reshaped(x.type.size).seen_as("u32"), words[start // 4 : (start + size) // 4], words
 
 
 def _halves(view: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +88,7 @@ def taken(c: Lowering, x: View, shown: Shown) -> View:
     if wanted.size == 0:
         return c.make(x.type.with_shape(wanted.shape))
     first = wanted.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    if wanted.flags.c_contiguous and wanted.strides == np.empty(wanted.shape, base.dtype).strides:
+    if wanted.flags.c_contiguous:
         part = x.part(first // x.dtype.bytes, wanted.shape)
         if c.aligned(part):
             return part
@@ -96,6 +112,21 @@ def placed(c: Lowering, x: View, y: View, shown: Shown) -> None:
 def expanded(c: Lowering, x: View, shape: tuple[int, ...]) -> View:
     """x repeated to a shape, by numpy's rule."""
     return x if shape == x.shape else taken(c, x, lambda v: np.broadcast_to(v, shape))
+
+
+def transposed(c: Lowering, x: View) -> View:
+    """Rows as columns, of a matrix."""
+    name = f"{'i' if x.dtype.is_int else 'f'}{8 * x.dtype.bytes}"
+    if x.type.size == 0 or not c.has("transpose", name):
+        return taken(c, x, lambda v: v.T)
+
+    def turn() -> tuple[View, ...]:
+        rows, columns = x.shape
+        y = c.make(x.type.with_shape((columns, rows)))
+        c.launch("transpose", name, x.seen_as(name), y.seen_as(name), rows, columns)
+        return (y,)
+
+    return c.once("transpose", (x,), turn)[0]
 
 
 def aligned(c: Lowering, x: View) -> View:

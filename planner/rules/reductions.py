@@ -54,6 +54,9 @@ def _arg_reduce(c: Lowering, node: Node) -> tuple[View, ...]:
     return (_places(c, rows, x.shape[axis]).reshaped(*node.results[0].type.shape),)
 
 
+LEAST_RUN, MOST_RUNS = 1024, 256  # elements of a part of a row, and parts, each by a workgroup
+
+
 def _places(c: Lowering, rows: View, cols: int) -> View:
     if str(rows.dtype) in WIDER:
         rows = cast(c, rows, DTYPES[WIDER[str(rows.dtype)]])
@@ -61,6 +64,13 @@ def _places(c: Lowering, rows: View, cols: int) -> View:
     if not count:
         raise Missing("a kernel for the place in nothing")
     y = c.make(TensorType(DTYPES["i32"], (count,)))
+    if count == 1 and cols >= 2 * LEAST_RUN and c.has("argmax_partials", str(rows.dtype)):
+        runs = min(cols // LEAST_RUN, MOST_RUNS)
+        values = c.make(TensorType(rows.dtype, (runs,)))
+        places = c.make(TensorType(DTYPES["i32"], (runs,)))
+        c.launch("argmax_partials", str(rows.dtype), rows, values, places)
+        c.launch("argmax_merge", str(rows.dtype), values, places, y)
+        return y
     c.launch("argmax_rows", str(rows.dtype), rows, y, cols)
     return y
 

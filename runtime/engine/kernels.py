@@ -26,6 +26,11 @@ class BundleKernels:
             self._lacking[key] = self._asked(kernel, specialization)
         return self._lacking[key]
 
+    def parameters(self, kernel: str, specialization: str) -> tuple[str, ...]:
+        """The element types of what a specialization that is there takes, in order."""
+        artifact = self.bundle.artifacts(kernel, specialization)[0]
+        return tuple(p.dtype for p in artifact.manifest.params)
+
     def _asked(self, kernel: str, specialization: str) -> str | None:
         try:
             found = self.bundle.select(kernel, specialization, self.capabilities)

