@@ -9,6 +9,7 @@ import pytest
 
 from gristmill.backends.compile import Options
 from gristmill.backends.ptx.emit import emit
+from gristmill.ir.core import Kernel
 from gristmill.ir.lang import *
 from ptx_model.host import Model
 from ptx_tools import assembled
@@ -91,8 +92,10 @@ def test_pairs_of_f16_keep_denormals_and_signs_of_zero_also_where_f32_flushes(
     require("gcc")
     made = computed.trace("s", OP=op, FAST=fast)
     assert "fma.rn.f16x2" in text(made)
-    some = [0.0, -0.0, 1.0, -1.0, 6e-8, -3e-5, 65504.0, np.inf, 1152.0, 1024.5, 0.1]
-    a, b = (g.reshape(-1) for g in np.meshgrid(np.float16(some), np.float16(some)))
+    some = np.array(
+        [0.0, -0.0, 1.0, -1.0, 6e-8, -3e-5, 65504.0, np.inf, 1152.0, 1024.5, 0.1], np.float16
+    )
+    a, b = (g.reshape(-1) for g in np.meshgrid(some, some))
     a, b = np.append(a, a[:1]), np.append(b, b[:1])  # an even number
     x = np.stack([a.reshape(-1, 2), b.reshape(-1, 2)], 1).reshape(-1).view(np.uint32)
     y = np.zeros(len(x) // 2, np.uint32)
