@@ -152,6 +152,27 @@ def test_words_are_joined_and_tokens_of_users_are_found_in_any_text() -> None:
     assert (own.bos, own.eos, own.stops, len(own)) == (None, 258, {258}, 261)
 
 
+def test_a_word_that_is_a_token_is_that_token_where_the_model_says_so() -> None:
+    tokens = list(small()["tokenizer.ggml.tokens"])
+    tokens[260] = "abc"
+    kinds = np.array([1] * 258 + [3, 4, 1], np.int32)
+    told = {"tokens": tuple(tokens), "token_type": kinds}
+    assert tokenizer.from_gguf(small(pre="llama-bpe", add_bos_token=False, **told)).encode(
+        "abc"
+    ) == [260]
+    joined = tokenizer.from_gguf(small(pre="qwen2", **told)).encode("abc")
+    assert joined[0] == 256
+    assert len(joined) == 2
+
+
+def test_of_two_control_tokens_at_one_place_the_longer_is_found() -> None:
+    tokens = list(small()["tokenizer.ggml.tokens"])
+    tokens[259:] = ["<end", "<end>>"]
+    kinds = np.array([1] * 258 + [3, 3, 3], np.int32)
+    own = tokenizer.from_gguf(small(tokens=tuple(tokens), token_type=kinds))
+    assert own.encode("<end>><end><end", special=True) == [260, 258, 259]
+
+
 def test_a_text_is_framed_as_the_file_says() -> None:
     own = tokenizer.from_gguf(small(bos_token_id=258, add_bos_token=True))
     assert own.encode("ab") == [258, 256]

@@ -103,6 +103,13 @@ def test_control_tokens_are_found_where_they_are_asked_for(folder: Path) -> None
     assert (own.bos, own.eos, own.pad) == (101, 102, 0)
 
 
+@pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.json"])
+def test_a_long_text_is_neither_cut_nor_is_a_short_one_filled(folder: Path, name: str) -> None:
+    own = tokenizer.from_bert(folder / name)
+    assert own.encode("a " * 700) == [101, *[1037] * 700, 102]
+    assert own.encode("") == [101, 102]
+
+
 def test_decoded_words_are_spaced_and_streamed_alike(folder: Path) -> None:
     own = tokenizer.from_bert(folder / "vocab.txt")
     ids = own.encode("Embeddings of querns, unbelievably")
