@@ -44,7 +44,7 @@ class Usage:
     ids: set[tuple[str, int]] = field(default_factory=set)  # id ops in use, with their dimension
     workgroup_arrays: bool = False
     divides: bool = False  # numbers of any type
-    infinite: bool = False  # whether a constant is an infinity
+    folds: bool = False  # whether a constant is an infinity or a zero, of floats
     wide_flags: bool = False  # whether numbers of 64 bits are compared
     turns: Turns = NO_TURNS  # of the loops of an invocation
 
@@ -84,8 +84,8 @@ def id_key(op: Op) -> tuple[str, int]:
     return op.name, d
 
 
-_INFINITIES = {
-    t: (float_bits(math.inf, DTYPES[t]), float_bits(-math.inf, DTYPES[t]))
+_FOLDED = {
+    t: tuple(float_bits(x, DTYPES[t]) for x in (0.0, -0.0, math.inf, -math.inf))
     for t in ("f16", "bf16", "f32", "f64")
 }
 
@@ -157,7 +157,7 @@ class _Scan:
         self.usage.wide_flags |= element_of(op.operands[0].type).bits == 64
 
     def const(self, op: Op) -> None:
-        self.usage.infinite |= op.attrs[0][1] in _INFINITIES.get(str(op.results[0].type), ())
+        self.usage.folds |= op.attrs[0][1] in _FOLDED.get(str(op.results[0].type), ())
 
     def barrier(self, op: Op) -> None:
         self.order.note(op)

@@ -14,7 +14,7 @@ from ..ir.core import Kernel, Op, bits_float, walk
 from ..ir.dtypes import DType, MemType, Space, VectorType, element_of
 from ..ir.passes.effects import PURE
 
-_LANES = frozenset({"vector", "splat", "insert", "extract", "shuffle"})  # they compute nothing
+LANES = frozenset({"vector", "splat", "insert", "extract", "shuffle"})  # they compute nothing
 
 
 def zeros(kernel: Kernel) -> frozenset[int]:
@@ -44,7 +44,7 @@ def zeros(kernel: Kernel) -> frozenset[int]:
         elif op.name in PURE:
             if op.name == "neg":
                 negated[result.id] = operands[0]
-            lanes, whole = op.name in _LANES, known.issuperset(operands)
+            lanes, whole = op.name in LANES, known.issuperset(operands)
             if whole:
                 known.add(result.id)
             kind = element_of(result.type)
@@ -57,7 +57,7 @@ def zeros(kernel: Kernel) -> frozenset[int]:
                         words.add(result.id)
                         break
             part = lanes or is_float
-            nothing = op.name in ("add", "sub") and _cancels(op.name, operands, negated)
+            nothing = op.name in ("add", "sub") and cancels(op.name, operands, negated)
             if nothing or (whole and not lanes) or (part and not found.isdisjoint(operands)):
                 found.add(result.id)
     return frozenset(found)
@@ -71,29 +71,13 @@ def _carried(op: Op) -> Iterator[int]:
             yield value.id
 
 
-def products(kernel: Kernel, found: frozenset[int]) -> frozenset[int]:
-    """The products of a value of `found` and an infinity, which is what quotients by 0 are made."""
-    infinite: set[int] = set()
-    hidden: set[int] = set()
-    for op in walk(kernel.body):
-        operands = [v.id for v in op.operands]
-        if op.name == "const":
-            if _infinite(op):
-                infinite.add(op.results[0].id)
-        elif op.name in _LANES:
-            if not infinite.isdisjoint(operands):
-                infinite.add(op.results[0].id)
-        elif op.name == "mul" and infinite.intersection(operands) and found.intersection(operands):
-            hidden.add(op.results[0].id)
-    return frozenset(hidden)
-
-
-def _infinite(constant: Op) -> bool:
+def infinite(constant: Op) -> bool:
+    """Whether a constant is an infinity of either sign."""
     bits, dtype = constant.attr("bits"), element_of(constant.results[0].type)
     return dtype.is_float and isinstance(bits, int) and abs(bits_float(bits, dtype)) == math.inf
 
 
-def _cancels(name: str, operands: list[int], negated: dict[int, int]) -> bool:
+def cancels(name: str, operands: list[int], negated: dict[int, int]) -> bool:
     """Whether a sum or difference is x - x."""
     a, b = operands
     return a == b if name == "sub" else negated.get(a) == b or negated.get(b) == a

@@ -65,13 +65,18 @@ def _float_result(e: Emitter, op: Op, result: int) -> int:
     return round_bf16(e, result, lanes_of(t)) if element_of(t).name == "bf16" else result
 
 
+def _operands(e: Emitter, op: Op) -> list[int]:
+    """The operands, hidden where drivers may know them to be 0 (see `folds`)."""
+    if op.results[0].id not in e.folds or (op.name == "sub" and op.operands[0] is op.operands[1]):
+        return e.operands(op)  # x - x, which NO_CONTRACTION keeps
+    return [e.no_zero(v) if element_of(v.type).is_float else e.values[v.id] for v in op.operands]
+
+
 def binary(e: Emitter, op: Op) -> int:
     t = op.results[0].type
     dtype = element_of(t)
-    if dtype.name == "bf16" or (e.products and dtype.is_float):
-        hidden = op.results[0].id in e.products
-        operands = [e.no_zero(v) for v in op.operands] if hidden else e.operands(op)
-        return _float_result(e, op, e.rounded(_FLOAT[op.name], e.type(t), *operands))
+    if dtype.name == "bf16" or (e.folds and dtype.is_float):
+        return _float_result(e, op, e.rounded(_FLOAT[op.name], e.type(t), *_operands(e, op)))
     if dtype.is_float:
         return e.plain(op, _FLOAT[op.name], e.type(t), exact=True)
     return e.plain(op, _INT[op.name], e.type(t))
@@ -127,9 +132,9 @@ def divide(e: Emitter, op: Op) -> int:
 
 def builtin(e: Emitter, op: Op) -> int:
     t = op.results[0].type
-    if element_of(t).name != "bf16":
+    if element_of(t).name != "bf16" and not (e.folds and op.name == "fma"):
         return e.plain_glsl(op, e.type(t), _GLSL_ANY[op.name])
-    return _float_result(e, op, e.glsl(e.type(t), _GLSL_ANY[op.name], *e.operands(op)))
+    return _float_result(e, op, e.glsl(e.type(t), _GLSL_ANY[op.name], *_operands(e, op)))
 
 
 def approximate(e: Emitter, op: Op) -> int:
@@ -217,8 +222,10 @@ def compare(e: Emitter, op: Op) -> int:
 def select(e: Emitter, op: Op) -> int:
     t = op.results[0].type
     if not isinstance(t, VectorType) or isinstance(op.operands[0].type, VectorType):
+        if e.folds and element_of(t).is_float:
+            return e.ins(S.SELECT, e.type(t), *_operands(e, op))
         return e.plain(op, S.SELECT, e.type(t))
-    condition, a, b = e.operands(op)
+    condition, a, b = _operands(e, op)
     condition = e.splat(condition, e.module.bool_, t.lanes)
     return e.ins(S.SELECT, e.type(t), condition, a, b)
 

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from ...ir.core import Kernel, Loc, Op
 from ..compile import CompileError, Emitted, Options
 from ..divisors import divisors
+from ..folds import folds
 from ..usage import ID_OPS, id_key, scan
-from ..zeros import products, zeros
+from ..zeros import zeros
 from . import arithmetic, conversions, cooperative, sync, vectors
 from .control import Flow
 from .emitter import Emitter
@@ -182,17 +183,21 @@ class _Body:
         bind_scalars(self.e, self.ids)
         self.ids.prepare(self.e.usage.ids)
         usage = self.e.usage
-        if usage.divides or usage.infinite or usage.wide_flags:
+        if usage.divides or usage.folds or usage.wide_flags:
             self.hide_operands()
         # Not kept here: a cycle would leave all of the emission to the collector.
         Flow(self.e, self.lower).region(self.e.kernel.body)
 
     def hide_operands(self) -> None:
         e = self.e
-        e.zeros = zeros(e.kernel)
-        e.products = products(e.kernel, e.zeros) if e.usage.infinite else e.products
+        if e.usage.divides:
+            e.zeros = zeros(e.kernel)
+        e.folds = folds(e.kernel, e.zeros if e.usage.divides else None)
+        if e.folds and not e.usage.divides:
+            e.zeros = zeros(e.kernel)
         e.divisors = divisors(e.kernel)
-        if e.zeros or e.divisors or e.usage.lanes or e.usage.wide_flags:
+        divided = e.usage.divides and bool(e.zeros or e.divisors or e.usage.lanes)
+        if divided or e.folds or e.usage.wide_flags:
             # No launch has 2**31 workgroups in x and in y.
             first = self.ids.layout.grid
             both = e.early(S.BITWISE_AND, e.module.u32, *map(self.ids.word, (first, first + 1)))

@@ -54,7 +54,7 @@ class Emitter:
         self.forms: dict[tuple[str, int, int], Form] = {}
         self._named: set[int] = set()
         self.zeros: frozenset[int] = frozenset()  # operands to hide: `backends.zeros`
-        self.products: frozenset[int] = frozenset()  # products whose operands are hidden
+        self.folds: frozenset[int] = frozenset()  # products and sums whose operands are hidden
         self.divisors: frozenset[int] = frozenset()  # to hide as well: `backends.divisors`
         self.nothing = 0  # a word that is 0, which no driver knows; 0: not needed
 
@@ -108,8 +108,11 @@ class Emitter:
         zero = self.int_const(0)
         never = self.ins(S.I_NOT_EQUAL, self.module.bool_, self.nothing, zero)
         never = self.splat(never, self.module.bool_, lanes)
-        one = self.float_const(1.0, bits, lanes)
-        return self.ins(S.SELECT, self.floats(bits, lanes), never, one, result)
+        # Not beside a constant: drivers draw what follows into both sides, and forget a -0.
+        type_ = self.floats(bits, lanes)
+        other = self.splat(self.nothing, self.module.u32, lanes)
+        other = self.ins(S.CONVERT_U_TO_F, type_, other)
+        return self.ins(S.SELECT, type_, never, other, result)
 
     def hidden(self, words: int, lanes: int) -> int:
         """Words that no driver knows. By bits: compilers draw what follows into the sides of a

@@ -43,13 +43,21 @@ _HELPERS = {
 _LARGE = 2.0**126
 
 
+def _operands(w: Writer, op: Op) -> list[str]:
+    """The operands, hidden where drivers may know them to be 0 (see `folds`)."""
+    texts = w.operands(op) if op.name != "select" else [w.use(v) for v in op.operands]
+    if op.results[0].id not in w.folds:
+        return texts
+    hide = [v.id in w.zeros and element_of(v.type).is_float for v in op.operands]
+    if (op.name == "sub" and op.operands[0] is op.operands[1]) or not any(hide):
+        hide = [False, True]  # x - x: two that are hidden alike are one
+    triples = zip(texts, op.operands, hide, strict=True)
+    return [w.hidden(x, v.type) if hidden else x for x, v, hidden in triples]
+
+
 def symbol(w: Writer, op: Op) -> None:
-    a, b = w.operands(op)
+    a, b = _operands(w, op)
     w.type(op.results[0].type)
-    if op.results[0].id in w.products:
-        # A quotient by 0. To llvmpipe 0 times infinity is 0.
-        pairs = zip((a, b), op.operands, strict=True)
-        a, b = (w.hidden(x, v.type) if v.id in w.zeros else x for x, v in pairs)
     different = op.name == "xor" and element_of(op.results[0].type).is_bool
     text = f"{a} {'!=' if different else _SYMBOLS[op.name]} {b}"
     w.define(op, w.guard(op, text) if op.results[0].id in w.guarded else text)
@@ -76,7 +84,7 @@ def _narrow_flag(w: Writer, op: Op, text: str) -> str:
 
 def function(w: Writer, op: Op) -> None:
     w.type(op.results[0].type)
-    text = f"{_FUNCTIONS[op.name]}({', '.join(w.operands(op))})"
+    text = f"{_FUNCTIONS[op.name]}({', '.join(_operands(w, op))})"
     w.define(op, w.guard(op, text) if op.results[0].id in w.guarded else text, atom=True)
 
 
@@ -190,7 +198,7 @@ def shift(w: Writer, op: Op) -> None:
 
 
 def select(w: Writer, op: Op) -> None:
-    condition, a, b = (w.use(v) for v in op.operands)
+    condition, a, b = _operands(w, op)
     t = op.results[0].type
     if isinstance(t, VectorType) and not isinstance(op.operands[0].type, VectorType):
         condition = f"vec{t.lanes}<bool>({condition})"

@@ -20,7 +20,8 @@ from ...ir.core import Kernel, Loc, Op, Region, Value, bits_float, const_bits
 from ...ir.dtypes import DType, Type, element_of, lanes_of, u32, u64, with_element
 from ..compile import CompileError
 from ..divisors import divisors
-from ..zeros import products, zeros
+from ..folds import folds
+from ..zeros import zeros
 from . import guards, helpers
 from .helpers import suffix, type_name
 
@@ -76,7 +77,7 @@ class Writer:
         self.region: Region = kernel.body
         self._indent = 1
         self.guarded, self.zeros = guards.guarded(kernel), zeros(kernel)
-        self.products, self.divisors = products(kernel, self.zeros), divisors(kernel)
+        self.folds, self.divisors = folds(kernel, self.zeros), divisors(kernel)
         self.guards = False  # whether there are any
         # Whether the kernel may see the place of an invocation in its subgroup.
         self.sees_lanes = False
