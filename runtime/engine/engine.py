@@ -33,16 +33,18 @@ class Engine:
         """A plan with its weights on the device, its states zeros.
 
         Raises PlanMismatch, PlanTooLarge before anything is allocated, WeightsInvalid, and what
-        allocations raise; nothing is kept then.
+        allocations raise; nothing is kept then. Waits for the steps of other models, and raises
+        what `wait` raises before anything is done.
         """
         self._meet(plan)
+        self.wait()  # a fault of theirs is none of the load
         self._fit(plan, weights)
         storages = Storages(self.device, self.bundle, plan, weights, self._resident)
         return Model(self, plan, storages)
 
     def wait(self) -> None:
-        """Wait for all steps. A fault leaves every model that was stepped, and has states, in need
-        of a reset: which of them it belongs to, the device does not say."""
+        """Wait for all steps. A fault leaves every model that was stepped without results, and one
+        with states in need of a reset: whose it is, the device does not say."""
         try:
             self.device.synchronize()
         except (KernelFault, Poisoned):

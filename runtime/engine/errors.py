@@ -16,7 +16,7 @@ class WeightsInvalid(GristmillError):
 
 
 class NeedsReset(GristmillError):
-    """A step failed when it may have changed states: `Model.reset` first."""
+    """A step failed: there are no results, and with states, `Model.reset` comes first."""
 
 
 class PlanTooLarge(OutOfMemory):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...ir.plan import Role
-from ..errors import ArgumentError, StateError
+from ..errors import ArgumentError, KernelFault, StateError
 from .errors import NeedsReset
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Model:
         self.engine, self.plan, self.timed = engine, plan, False
         self._storages: Storages | None = storages
         self._recordings: dict[str, Recording] = {}
-        self._spoiled = False
+        self._spoiled = False  # the last step has failed
         self._stateful = any(s.role is Role.STATE for s in plan.storages)
 
     def step(self, entry: str, /, **inputs: Any) -> None:
@@ -38,12 +39,8 @@ class Model:
         had. Raises ArgumentError, after which nothing has happened, and NeedsReset.
         """
         storages, found = self._live(), self._entry(entry)
-        if self._spoiled:
-            raise NeedsReset(
-                "a step failed, and states may hold half of it",
-                where=f"plan {self.plan.name}",
-                do="call reset(), then start again",
-            )
+        if self._stateful:
+            self._sound()
         ports = {port.name: port for port in found.inputs}
         given = [(self._port(ports, name, entry), value) for name, value in inputs.items()]
         arrays = [(port, self._array(port, value)) for port, value in given]
@@ -52,29 +49,33 @@ class Model:
             if array.size:
                 self.engine.device.write(storages.view(port.span), array)
         self.engine.stepped(self)
+        self._spoiled = False
         recording.replay()
 
     def read(self, entry: str, name: str) -> Array:
         """An output, once all steps are done. Raises what a wait raises: KernelFault, after which
-        a model with states is to be reset, and Poisoned."""
+        there is nothing to read before the next step, and a model with states is to be reset, and
+        Poisoned. Raises NeedsReset."""
         storages, found = self._live(), self._entry(entry)
         port = self._port({port.name: port for port in found.outputs}, name, entry)
-        self.engine.wait()
+        self._done()
         result = self.engine.device.download(storages.view(port.span))
         return result.reshape(port.shape)
 
     def state(self, name: str) -> Array:
-        """What a state holds, as a line of elements, once all steps are done."""
+        """What a state holds, as a line of elements, once all steps are done. Raises as `read`."""
         storages = self._live()
         for number, storage in enumerate(self.plan.storages):
             if storage.role is Role.STATE and storage.name == name:
-                self.engine.wait()
+                self._done()
                 return self.engine.device.download(storages.buffer(number))
         names = [s.name for s in self.plan.storages if s.role is Role.STATE]
         raise ArgumentError(f"no state {name!r}", where=self._where, expected=", ".join(names))
 
     def reset(self) -> None:
-        """Zeros in all states, as after loading."""
+        """Zeros in all states, as after loading. Raises Poisoned."""
+        with suppress(KernelFault):  # of steps that this makes undone
+            self.engine.wait()
         self._live().clear_states()
         self._spoiled = False
 
@@ -87,6 +88,7 @@ class Model:
         found = self._entry(entry)
         if entry not in self._recordings:
             raise StateError(f"entry {entry} was not stepped", where=self._where)
+        self._done()
         seconds = self._recordings[entry].timestamps()
         return [
             (launch.what, f"{launch.kernel} {launch.specialization}", float(s))
@@ -105,7 +107,21 @@ class Model:
 
     def spoil(self) -> None:
         """A step has failed."""
-        self._spoiled = self._stateful
+        self._spoiled = True
+
+    def _done(self) -> None:
+        """Wait for all steps; raises what this one's left, also when it has been told before."""
+        self.engine.wait()
+        self._sound()
+
+    def _sound(self) -> None:
+        if self._spoiled:
+            states = ", and states may hold half of it" if self._stateful else ""
+            raise NeedsReset(
+                f"a step failed{states}",
+                where=self._where,
+                do="call reset(), then start again" if self._stateful else "step again",
+            )
 
     @property
     def _where(self) -> str:

@@ -36,7 +36,11 @@ class Storages:
         self._weights, self._resident = weights, resident
         self._buffers: dict[int, Buffer] = {}
         self._kernels: dict[tuple[str, str], LoadedKernel] = {}
-        self._load()
+        try:
+            self._load()
+        except BaseException:
+            self._buffers.clear()  # whoever keeps the error keeps no memory with it
+            raise
 
     def buffer(self, storage: int) -> Buffer:
         """Of a storage, made and filled when it is first asked for."""
@@ -85,9 +89,9 @@ class Storages:
     def _weight(self, number: int) -> Buffer:
         storage = self.plan.storages[number]
         key = self._weights.identity, storage.name
+        array = checked(self._weights, storage)  # another plan may have taken it for another type
         found = self._resident.get(key)
         if found is None:
-            array = checked(self._weights, storage)
             found = self.device.allocate(storage.count, storage.dtype)
             if storage.count:
                 self.device.write(found, np.ascontiguousarray(array))

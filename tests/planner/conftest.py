@@ -37,3 +37,10 @@ def device(request: pytest.FixtureRequest) -> Iterator[runtime.Device]:
     need(request.param)
     with runtime.open_device(request.param) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[runtime.Device]:
+    """The device that is always there."""
+    with runtime.open_device("cpu") as opened:
+        yield opened
