@@ -12,7 +12,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import zlib
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DTYPES, DType
@@ -20,6 +23,7 @@ from .core import Entry, Launch, Plan, Port, Role, Scalar, Span, Storage
 
 SCHEMA = 1
 MOST_LITERAL_BYTES = 1 << 30
+MOST_DIMENSIONS = 64
 
 
 class PlanError(ValueError):
@@ -80,6 +84,8 @@ def from_json(text: str | bytes, where: str = "plan") -> Plan:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise PlanError(f"{where}: not JSON ({error})") from error
+    if not isinstance(data, dict):
+        raise PlanError(f"{where}: expected the fields of a plan, got {data!r:.60}")
     try:
         return _Reader(where, data).plan()
     except (TypeError, KeyError, IndexError, ValueError, OverflowError) as error:
@@ -119,7 +125,19 @@ class _Reader:
         return number
 
     def sizes(self, value: Any) -> tuple[int, ...]:
-        return tuple(self.size(n) for n in self.listed(value))
+        numbers = self.listed(value)
+        if len(numbers) > MOST_DIMENSIONS:
+            raise PlanError(f"{self.where}: {len(numbers)} dimensions, of {MOST_DIMENSIONS}")
+        return tuple(self.size(n) for n in numbers)
+
+    def filled(self, shape: tuple[int, ...], count: int, what: str) -> None:
+        if math.prod(shape) != count:
+            raise PlanError(f"{self.where}: {what} has {count} elements, and shape {list(shape)}")
+
+    def named(self, names: Sequence[str], what: str) -> None:
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise PlanError(f"{self.where}: {what} {name!r:.60} is there {count} times")
 
     def dtype(self, value: Any) -> DType:
         if value not in DTYPES:
@@ -135,8 +153,13 @@ class _Reader:
             tuple(self.kind(t, str) for t in self.listed(data["targets"])),
             self.storages,
             self.launches(data["load"]),
-            tuple(self.entry(e) for e in self.listed(data["entries"])),
+            self.entries(self.listed(data["entries"])),
         )
+
+    def entries(self, rows: list[Any]) -> tuple[Entry, ...]:
+        made = tuple(self.entry(row) for row in rows)
+        self.named([entry.name for entry in made], "entry")
+        return made
 
     def storage(self, row: Any) -> Storage:
         role, dtype, count, name, shape, packed = self.listed(row)
@@ -145,6 +168,8 @@ class _Reader:
         )
         if (packed is None) == (made.role is Role.LITERAL):
             raise PlanError(f"{self.where}: a literal has data, and nothing else has")
+        if made.role is Role.WEIGHT:
+            self.filled(made.shape, made.count, f"weight {made.name!r:.60}")
         if packed is None:
             return made
         data = self.unpacked(self.kind(packed, str), made.bytes)
@@ -175,7 +200,9 @@ class _Reader:
 
     def port(self, row: Any) -> Port:
         name, span, shape = self.listed(row)
-        return Port(self.kind(name, str), self.span(span), self.sizes(shape))
+        made = Port(self.kind(name, str), self.span(span), self.sizes(shape))
+        self.filled(made.shape, made.span.count, f"port {made.name!r:.60}")
+        return made
 
     def launches(self, rows: Any) -> tuple[Launch, ...]:
         return tuple(self.launch(row) for row in self.listed(rows))
@@ -198,6 +225,8 @@ class _Reader:
     def entry(self, row: Any) -> Entry:
         self.same(set(row), {"name", "inputs", "outputs", "launches"}, "fields of an entry")
         ports = [tuple(self.port(p) for p in self.listed(row[k])) for k in ("inputs", "outputs")]
+        for some in ports:
+            self.named([port.name for port in some], "port")
         return Entry(
             self.kind(row["name"], str), ports[0], ports[1], self.launches(row["launches"])
         )
