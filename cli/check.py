@@ -83,7 +83,7 @@ def check_each(
             if live:
                 print(f"\r\x1b[K{kernel} {specialization}", end="", file=sys.stderr, flush=True)
             results.append(check_one(device, bundle, kernel, specialization, seed))
-            if results[-1].status == "failed" and not _usable(device):
+            if results[-1].status == "failed" and not usable(device):
                 with contextlib.suppress(runtime.GristmillError):  # the next results tell
                     device = runtime.open_device(spec)
     finally:
@@ -93,7 +93,8 @@ def check_each(
     return has, results
 
 
-def _usable(device: runtime.Device) -> bool:
+def usable(device: runtime.Device) -> bool:
+    """Whether a device that has failed still works; one that does not is closed."""
     try:
         device.memory()
     except runtime.Poisoned:

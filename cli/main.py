@@ -63,6 +63,9 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="the results as JSON")
     check.add_argument("--seed", type=_natural, help="repeat the inputs of an earlier check")
     check.add_argument("--no-refusals", action="store_true", help="a refused kernel is a failure")
+    check.add_argument(
+        "--parity", action="store_true", help="small graphs of models in place of single kernels"
+    )
 
     bench = commands.add_parser("bench", help="time kernels beside numpy, in one run")
     bench.add_argument(
@@ -252,6 +255,10 @@ def run(arguments: argparse.Namespace) -> int:
         from .fatbin import fatbin
 
         return fatbin(arguments)
+    if arguments.command == "check" and arguments.parity:
+        from .parity import parity
+
+        return parity(arguments)
     if arguments.command == "check":
         from .check import check
 
