@@ -130,7 +130,7 @@ class _Folds:
         elif name in _PRODUCTS:
             if a in self.nulls or b in self.nulls:
                 self.found.add(result)
-            else:
+            elif null:
                 self.later.add(result)
         elif cancels(name, [a, b], self.negated):
             self.found.add(result)

@@ -49,8 +49,9 @@ def _operands(w: Writer, op: Op) -> list[str]:
     if op.results[0].id not in w.folds:
         return texts
     hide = [v.id in w.zeros and element_of(v.type).is_float for v in op.operands]
-    if (op.name == "sub" and op.operands[0] is op.operands[1]) or not any(hide):
-        hide = [False, True]  # x - x: two that are hidden alike are one
+    if op.name == "sub" and op.operands[0] is op.operands[1]:
+        hide = [False, True]  # two that are hidden alike are one
+    hide[-1] |= not any(hide)
     triples = zip(texts, op.operands, hide, strict=True)
     return [w.hidden(x, v.type) if hidden else x for x, v, hidden in triples]
 
