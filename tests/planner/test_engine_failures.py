@@ -113,6 +113,23 @@ def test_a_reset_before_the_fault_is_told_is_undone_by_it(model: Model) -> None:
     np.testing.assert_array_equal(model.read("step", "y"), WEIGHT[[3, 2]])
 
 
+@pytest.mark.parametrize(("dtype", "axis"), [("f32", 0), ("f32", 1), ("i32", 0)])
+@pytest.mark.parametrize("place", [4, -1])
+def test_a_gather_outside_goes_unnoticed(
+    device: runtime.Device, bundle: runtime.Bundle, place: int, dtype: str, axis: int
+) -> None:
+    g = GraphBuilder("gather")
+    x, at = g.input("x", dtype, (4, 4)), g.input("at", "i32", (2,))
+    g.output("y", take(x, at, axis))
+    model = Engine(device, bundle).load(planned(device, bundle, {"s": g.build()}), Given({}))
+    values = np.arange(16).reshape(4, 4).astype("i4" if dtype == "i32" else "f4")
+    model.step("s", x=values, at=rows(0, 3))
+    np.testing.assert_array_equal(model.read("s", "y"), np.take(values, [0, 3], axis))
+    model.step("s", x=values, at=rows(0, place))
+    with pytest.raises(runtime.KernelFault, match="outside"):
+        model.read("s", "y")
+
+
 @pytest.mark.parametrize("place", [4, -2, -9])
 @pytest.mark.parametrize("kind", ["set", "add"])
 def test_a_scatter_outside_goes_unnoticed(
