@@ -10,6 +10,8 @@ class Kernels(Protocol):
 
     def lacking(self, kernel: str, specialization: str) -> str | None:
         """What is missing for a specialization to run on the device; None where it does."""
+        ...
 
     def parameters(self, kernel: str, specialization: str) -> tuple[str, ...]:
         """The element types of what a specialization that is there takes, in order."""
+        ...

@@ -20,7 +20,8 @@ DEVICES = {
     "hsaco": "hsa",
 }
 _BIG = 1 << 40
-_HOST = Limits(1 << 16, (1 << 16,) * 3, (2**32 - 1,) * 3, 1 << 24, _BIG, _BIG, 1024)
+_WIDE, _FAR = 1 << 16, 2**32 - 1
+_HOST = Limits(_WIDE, (_WIDE, _WIDE, _WIDE), (_FAR, _FAR, _FAR), 1 << 24, _BIG, _BIG, 1024)
 _GPU = Limits(1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 48 << 10, _BIG, _BIG, 64)
 _PORTABLE = Limits(256, (256, 256, 64), (65535, 65535, 65535), 16 << 10, 1 << 28, 1 << 27, 16)
 _LIMITS = {"interp": _HOST, "cpu": _HOST, "vulkan": _PORTABLE, "wgpu": _PORTABLE}

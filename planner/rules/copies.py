@@ -38,9 +38,9 @@ def move(
         return
     width = x.dtype.bytes
     if width < 4 and source.flags.c_contiguous and target.flags.c_contiguous:
-        run = _words(x, source, x_frame), _words(y, target, y_frame)
-        if run[0] is not None and run[1] is not None:
-            (x, source, x_frame), (y, target, y_frame), width = *run, 4
+        of_x, of_y = _words(x, source, x_frame), _words(y, target, y_frame)
+        if of_x is not None and of_y is not None:
+            (x, source, x_frame), (y, target, y_frame), width = of_x, of_y, 4
     if width == 8:
         source, x_frame = _halves(source, x_frame)
         target, y_frame = _halves(target, y_frame)
@@ -150,12 +150,13 @@ def reshape(c: Lowering, node: Node) -> tuple[View, ...]:
 
 def transpose(c: Lowering, node: Node) -> tuple[View, ...]:
     axes = node.attr("axes")
+    assert isinstance(axes, tuple)
     return (taken(c, c.view(node.operands[0]), lambda v: v.transpose(axes)),)
 
 
 def slice_(c: Lowering, node: Node) -> tuple[View, ...]:
     bounds = [node.attr(key) for key in ("start", "stop", "step")]
-    index = tuple(slice(*b) for b in zip(*bounds, strict=True))  # type: ignore[arg-type]
+    index = tuple(slice(*b) for b in zip(*bounds, strict=True))
     return (taken(c, c.view(node.operands[0]), lambda v: v[index]),)
 
 
@@ -168,7 +169,7 @@ def concat(c: Lowering, node: Node) -> tuple[View, ...]:
         x = c.view(operand)
         span = slice(start, start + x.shape[axis])
         index = (*(slice(None),) * axis, span)
-        placed(c, x, y, lambda v, index=index: v[index])  # type: ignore[misc]
+        placed(c, x, y, lambda v, index=index: v[index])
         start = span.stop
     return (y,)
 

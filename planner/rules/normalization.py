@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.graph.core import Node
 from ..lowering import Lowering
 from ..refusal import Missing
@@ -14,7 +16,7 @@ def _last_axis(node: Node) -> None:
         raise Missing("a kernel along another dimension than the last")
 
 
-def _rows(kernel: str):  # type: ignore[no-untyped-def]
+def _rows(kernel: str) -> Callable[[Lowering, Node], tuple[View, ...]]:
     def rule(c: Lowering, node: Node) -> tuple[View, ...]:
         _last_axis(node)
         x = c.view(node.operands[0])

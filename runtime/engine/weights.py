@@ -22,6 +22,7 @@ class Weights(Protocol):
     def weight(self, name: str) -> np.ndarray[Any, Any]:
         """The elements as they lie in memory (bf16 as uint16, packed rows as uint8), a view of a
         mapped file if possible. Raises KeyError."""
+        ...
 
 
 def checked(weights: Weights, storage: Storage) -> np.ndarray[Any, Any]:
