@@ -307,15 +307,17 @@ def run(arguments: argparse.Namespace) -> int:
 def _models(commands: Any) -> None:
     """The commands that run models."""
     generate = commands.add_parser("generate", help="an answer of a language model")
-    generate.add_argument("prompt", help="what it is asked")
-    generate.add_argument("--model", default="smollm2", help="of configs/models [smollm2]")
+    generate.add_argument("prompt", help="the question")
+    generate.add_argument("--model", default="smollm2", help="a planned model [smollm2]")
     generate.add_argument("--device", help="a device by name (else the best that has a plan)")
-    generate.add_argument("--tokens", type=_natural, default=256, help="at most [256]")
-    generate.add_argument("--raw", action="store_true", help="go on with the text itself")
+    generate.add_argument(
+        "--tokens", type=_positive, default=256, help="most tokens to write [256]"
+    )
+    generate.add_argument("--raw", action="store_true", help="no chat: go on with the text")
     _bundle(generate)
     embed = commands.add_parser("embed", help="vectors of texts from an encoder")
-    embed.add_argument("texts", nargs="+", help="one or several")
-    embed.add_argument("--model", default="minilm", help="of configs/models [minilm]")
+    embed.add_argument("texts", nargs="+", help="one text or several")
+    embed.add_argument("--model", default="minilm", help="a planned model [minilm]")
     embed.add_argument("--device", help="a device by name (else the best that has a plan)")
     embed.add_argument("--json", action="store_true", help="whole vectors, a line of JSON each")
     _bundle(embed)

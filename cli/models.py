@@ -51,6 +51,8 @@ def generate(arguments: argparse.Namespace) -> int:
         from ..models import chat, tokenizer
         from ..models.generation import Generator
 
+        if not arguments.prompt:
+            raise CommandError("the prompt is empty: ask something")
         words = tokenizer.from_gguf(checkpoint.metadata)
         if arguments.raw:
             prompt = words.encode(arguments.prompt)
@@ -66,6 +68,10 @@ def generate(arguments: argparse.Namespace) -> int:
             count += 1
             print(stream.put(token), end="", flush=True)
         print(stream.end())
+        if generator.length >= description.context:
+            print(f"the context of {description.context} tokens is full", file=sys.stderr)
+        elif count == arguments.tokens:
+            print(f"cut after {count} tokens (--tokens)", file=sys.stderr)
         spent = time.perf_counter() - read
         device = model.engine.device.capabilities
         print(
@@ -84,6 +90,8 @@ def embed(arguments: argparse.Namespace) -> int:
         from ..models.embedding import Embedder
 
         words = tokenizer.from_bert(checkpoint.path.with_name("vocab.txt"))
+        if not all(arguments.texts):
+            raise CommandError(f"text {arguments.texts.index('') + 1} is empty")
         embedder = Embedder(model)
         vectors = embedder.embed([words.encode(text) for text in arguments.texts])
         if arguments.json:
@@ -114,12 +122,16 @@ def _loaded(
     arguments: argparse.Namespace, family: str
 ) -> Iterator[tuple[Model, Description, Checkpoint]]:
     """The model on the device that is named, or on the best one that it has a plan for."""
+    if not plans.names(Path(arguments.bundle)):
+        raise plans.no_plans(Path(arguments.bundle), arguments.model)
     bundle = runtime.open_bundle(arguments.bundle)
     device, plan, description = _device(Path(arguments.bundle), arguments.model, arguments.device)
     with device:
         if description.family != family:
+            other = {"llama": "generate", "bert": "embed"}[description.family]
             raise CommandError(
-                f"model {description.name} is a {description.family}; this takes a {family}"
+                f"model {description.name} is a {description.family}; this takes a {family}:"
+                f" use gristmill {other}, or another --model"
             )
         checkpoint = open_checkpoint(description.checkpoint.locate())
         model = Engine(device, bundle).load(plan, CheckpointWeights(checkpoint))

@@ -38,9 +38,8 @@ class Generator:
         prompt of nothing, or beyond the context, after which nothing has happened."""
         if not tokens or self.length + len(tokens) > self.context:
             room = self.context - self.length
-            raise ModelError(
-                "prompt", f"1 to {room} tokens", str(len(tokens)), "shorten it, or reset"
-            )
+            hint = "shorten it, or reset the sequence" if tokens else "say something"
+            raise ModelError("prompt", f"1 to {room} tokens", str(len(tokens)), hint)
         entry, at = "", 0
         while at < len(tokens):
             size = next((b for b in self.buckets if b >= len(tokens) - at), self.buckets[-1])

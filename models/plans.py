@@ -67,6 +67,21 @@ def files(bundle: Path, name: str) -> dict[str, Path]:
     return {path.name.removesuffix(SUFFIX): path for path in found}
 
 
+def names(bundle: Path) -> list[str]:
+    """The models that have plans beside a bundle."""
+    return sorted(path.name for path in (bundle / FOLDER).glob("*") if path.is_dir())
+
+
+def no_plans(bundle: Path, name: str) -> ModelError:
+    """What is to be said of a bundle without any plan."""
+    return ModelError(
+        f"bundle {bundle}",
+        f"a folder that scons model={name} made",
+        "one without plans of models (packs and wheels hold kernels alone)",
+        f"run scons model={name}, and name its folder by --bundle",
+    )
+
+
 def find(bundle: Path, name: str, capabilities: Capabilities) -> tuple[Plan, Description]:
     """The plan of a model for a device, of those for its targets the best. Raises ModelError where
     there is none, PlanError where it cannot be read."""
@@ -84,6 +99,7 @@ def find(bundle: Path, name: str, capabilities: Capabilities) -> tuple[Plan, Des
     raise ModelError(
         f"plans of {name} in {bundle / FOLDER}",
         f"one for {capabilities.device}, which loads {', '.join(capabilities.targets)}",
-        ", ".join(sorted(there)) or "none",
+        ", ".join(sorted(there))
+        or f"none (planned are: {', '.join(names(bundle)) or 'no models'})",
         f"build it: scons model={name} target={capabilities.targets[0].partition('-')[0]}",
     )

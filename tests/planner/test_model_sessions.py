@@ -184,7 +184,9 @@ def test_vectors_of_minilm_are_as_alike_as_published(
 
 BAD: Mapping[str, tuple[list[str], str]] = {
     "a model that is not planned": (["generate", "x", "--model", "nothing"], "scons model=nothing"),
-    "an encoder that is to answer": (["generate", "x", "--model", "minilm"], "is a bert"),
+    "an encoder that is to answer": (["generate", "x", "--model", "minilm"], "use gristmill embed"),
+    "an empty prompt": (["generate", ""], "the prompt is empty"),
+    "an empty text": (["embed", "x", ""], "text 2 is empty"),
     "a device without a plan": (["generate", "x", "--device", "interp"], "interp-kir"),
     "a device that is none": (["embed", "x", "--device", "gpu9"], "no device"),
 }
@@ -200,6 +202,19 @@ def test_what_cannot_be_done_is_a_line(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_a_bundle_without_plans_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", "x", "--bundle", str(tmp_path)]) == 2
+    assert "run scons model=smollm2" in capsys.readouterr().err
+
+
+def test_an_answer_that_is_cut_says_so(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--bundle", str(built), "--device", "cpu", "--tokens", "2"]
+    assert main(["generate", "Count to ten.", *options]) == 0
+    assert "cut after 2 tokens" in capsys.readouterr().err
 
 
 def test_plans_are_the_same_for_the_same_model(
