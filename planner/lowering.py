@@ -58,7 +58,9 @@ class Lowering:
         if tensor.id in frame.deferred:
             node = frame.deferred[tensor.id]
             self.claim(node)
+            before = self._updating, self._what  # of the node that asks
             self._bind(node)
+            self._updating, self._what = before
         return frame.views[tensor.id]
 
     def deferred(self, tensor: Tensor, op: str) -> Node | None:
@@ -122,9 +124,12 @@ class Lowering:
                 self.pool.made[whole] = make()
         return self.pool.made[whole]
 
-    def owned(self, view: View) -> bool:
-        """Whether what a node reads there may be overwritten by the node."""
+    def owned(self, view: View, node: Node | None = None) -> bool:
+        """Whether what a node reads there may be overwritten by the node: the one that is planned,
+        or one that it plans with itself."""
         storage = self.pool.storages[view.storage]
+        if storage.role is Role.STATE and node is not None and len(self._frames) == 1:
+            return self._updates_state(node)
         if storage.role is Role.STATE:
             return self._updating
         return storage.role is Role.SCRATCH and not any(
@@ -182,13 +187,16 @@ class Lowering:
         outermost = len(self._frames) == 1
         if outermost:
             self._what = _name(node)
-            self._updating = any(result.id in self._updates for result in node.results)
+            self._updating = self._updates_state(node)
         ready = [t.id in self._frames[-1].views for t in node.operands]
         if not all(ready) or OPS[node.op].updates:
             return self._by_rule(node)
         operands = [self.view(t) for t in node.operands]
         key = node.op, node.attrs
         return self.once(key, operands, lambda: self._by_rule(node))
+
+    def _updates_state(self, node: Node) -> bool:
+        return any(result.id in self._updates for result in node.results)
 
     def _by_rule(self, node: Node) -> tuple[View, ...]:
         from .rules import RULES

@@ -55,7 +55,10 @@ def _kv_append(c: Lowering, node: Node) -> tuple[View, ...]:
         raise Missing("a kernel for keys and values of different types")
     table_, sequences, positions = (cast(c, c.view(t), DTYPES["i32"]) for t in node.operands[2:])
     c.claim(other)
-    caches = [x if c.owned(x) else copied(c, x, c.make(x.type)) for x in (k_cache, v_cache)]
+    caches = [
+        x if c.owned(x, n) else copied(c, x, c.make(x.type))
+        for x, n in ((k_cache, other), (v_cache, node))
+    ]
     name = str(k.dtype) if k.dtype == k_cache.dtype else f"{k.dtype}_{k_cache.dtype}"
     _, heads, page, head = k_cache.shape
     sizes = heads, head, page, table_.shape[1]

@@ -164,9 +164,15 @@ def _quotient(c: Lowering, node: Node) -> tuple[View, ...]:
     """Of integers, as a float's is its floor."""
     a, b = map(c.view, node.operands)
     if a.dtype.is_float:
-        return (unary(c, "floor", binary(c, "div", a, b)),)
-    rest = binary(c, "mod", a, b)  # of the divisor's sign
-    return (binary(c, "div", binary(c, "sub", a, rest), b),)
+        wide = DTYPES[WIDER.get(str(a.dtype), str(a.dtype))]
+        quotient = binary(c, "div", cast(c, a, wide), cast(c, b, wide))
+        return (cast(c, unary(c, "floor", quotient), a.dtype),)
+    # One less than what is cut towards zero, where that leaves another rest than the floor does.
+    cut = binary(c, "div", a, b)
+    floor_of_cut = compare(
+        c, "eq", binary(c, "sub", a, binary(c, "mul", cut, b)), binary(c, "mod", a, b)
+    )
+    return (choose(c, floor_of_cut, cut, binary(c, "sub", cut, _constant(c, cut, 1))),)
 
 
 def _compare(c: Lowering, node: Node) -> tuple[View, ...]:

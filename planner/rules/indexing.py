@@ -62,7 +62,8 @@ def _scatter(c: Lowering, node: Node) -> tuple[View, ...]:
     x, places, updates = map(c.view, node.operands)
     axis = node.attr("axis")
     assert isinstance(axis, int)
-    y = x if c.owned(x) else copied(c, x, c.make(x.type))
+    own = c.owned(x) and updates.storage != x.storage
+    y = x if own else copied(c, x, c.make(x.type))
     if not updates.type.size:
         return (y,)
     inner = math.prod(x.shape[axis + 1 :])

@@ -41,7 +41,8 @@ def _add_rms_norm(c: Lowering, node: Node) -> tuple[View, ...]:
     _same(x, residual, weight)
     if c.owned(x) and not c.owned(residual):
         x, residual = residual, x
-    total = residual if c.owned(residual) else copied(c, residual, c.make(residual.type))
+    own = c.owned(residual) and x.storage != residual.storage
+    total = residual if own else copied(c, residual, c.make(residual.type))
     y = c.make(x.type)
     c.launch("rmsnorm_residual", str(x.dtype), x, total, weight, y, x.shape[-1], _eps(node))
     return y, total

@@ -29,6 +29,7 @@ class Model:
         self.engine, self.plan, self.timed = engine, plan, False
         self._storages: Storages | None = storages
         self._recordings: dict[str, Recording] = {}
+        self._stepped: set[str] = set()
         self._spoiled = False  # the last step has failed
         self._stateful = any(s.role is Role.STATE for s in plan.storages)
 
@@ -51,13 +52,16 @@ class Model:
         self.engine.stepped(self)
         self._spoiled = False
         recording.replay()
+        self._stepped.add(entry)
 
     def read(self, entry: str, name: str) -> Array:
         """An output, once all steps are done. Raises what a wait raises: KernelFault, after which
         there is nothing to read before the next step, and a model with states is to be reset, and
-        Poisoned. Raises NeedsReset."""
+        Poisoned. Raises NeedsReset, and StateError before the entry's first step."""
         storages, found = self._live(), self._entry(entry)
         port = self._port({port.name: port for port in found.outputs}, name, entry)
+        if entry not in self._stepped:
+            raise StateError(f"entry {entry} was not stepped", where=self._where)
         self._done()
         result = self.engine.device.download(storages.view(port.span))
         return result.reshape(port.shape)
@@ -148,7 +152,7 @@ class Model:
         return ports[name]
 
     def _array(self, port: Port, value: Any) -> Array:
-        array = np.ascontiguousarray(value)
+        array = np.asarray(value, order="C")  # which leaves a scalar one
         if array.dtype != port.span.dtype.storage or array.shape != port.shape:
             raise ArgumentError(
                 f"input {port.name!r}",

@@ -113,3 +113,95 @@ def test_everything_that_is_missing_is_refused_in_one_pass(
     assert made[1].dtypes == ("f64", "f64")
     assert "test_random_plans.py:" in made[0].node
     assert device.capabilities.name in made[0].target
+
+
+def oracle(graph: Graph, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return evaluate(graph, given).outputs
+
+
+def test_rows_that_go_to_each_other_s_places_are_all_there(
+    device: runtime.Device, bundle: runtime.Bundle, rng: np.random.Generator
+) -> None:
+    from gristmill.ir.graph import GraphBuilder
+    from gristmill.ir.graph.functions import scatter
+
+    g = GraphBuilder("swap")
+    x = g.input("x", "f32", (2, 64))
+    h = x + x
+    g.output("y", scatter(h, g.literal([1, 0], "i32"), h))
+    given = {"x": rng.standard_normal((2, 64)).astype(np.float32)}
+    got = run(device, bundle, g.build(), given)["y"]
+    np.testing.assert_array_equal(got, 2 * given["x"][::-1])
+
+
+def test_a_sum_of_a_tensor_and_itself_is_normed_like_any(
+    device: runtime.Device, bundle: runtime.Bundle, rng: np.random.Generator
+) -> None:
+    from gristmill.ir.graph import GraphBuilder
+    from gristmill.ir.graph.composites.normalization import add_rms_norm
+
+    g = GraphBuilder("twice")
+    x, w = g.input("x", "f32", (3, 64)), g.input("w", "f32", (64,))
+    h = x * 3.0
+    normed, total = add_rms_norm(h, h, w, eps=1e-5)
+    g.output("normed", normed)
+    g.output("total", total)
+    given = {
+        "x": rng.standard_normal((3, 64)).astype(np.float32),
+        "w": rng.standard_normal(64).astype(np.float32),
+    }
+    graph = g.build()
+    for name, want in oracle(graph, given).items():
+        close(run(device, bundle, graph, given)[name], want, name)
+
+
+def test_quotients_round_down_at_the_ends_of_a_type(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    from gristmill.ir.graph import GraphBuilder
+
+    for dtype in ("i32", "i8"):
+        ends = np.iinfo(dtype.replace("i", "int"))
+        a = np.array([ends.min, ends.min, ends.max, -7, 7, -7, 0, -1], ends.dtype)
+        b = np.array([3, 7, -3, 2, -2, -2, 5, ends.max], ends.dtype)
+        g = GraphBuilder("quotients")
+        g.output("q", g.input("a", dtype, a.shape) // g.input("b", dtype, b.shape))
+        graph = g.build()
+        got = run(device, bundle, graph, {"a": a, "b": b})["q"]
+        np.testing.assert_array_equal(got, a // b)
+
+
+def test_a_scalar_is_an_input(device: runtime.Device, bundle: runtime.Bundle) -> None:
+    from gristmill.ir.graph import GraphBuilder
+
+    g = GraphBuilder("scalar")
+    g.output("y", g.input("n", "i32", ()) + 1)
+    assert run(device, bundle, g.build(), {"n": np.array(3, np.int32)})["y"] == 4
+
+
+def test_a_cache_that_is_not_given_away_stays_as_it_was(
+    device: runtime.Device, bundle: runtime.Bundle, rng: np.random.Generator
+) -> None:
+    """Of two appends that one launch makes, the one of the values alone donates."""
+    from gristmill.ir.graph import GraphBuilder
+    from gristmill.ir.graph.composites.cache import kv_append
+
+    g = GraphBuilder("append")
+    caches = [g.state(name, "f32", (2, 1, 16, 64)) for name in "kv"]
+    rows = g.input("rows", "f32", (1, 1, 64))
+    table, first = g.literal([[0, 1]], "i32"), g.literal([0], "i32")
+    at = g.input("at", "i32", (1,))
+    k, v = (kv_append(cache, rows, table, first, at) for cache in caches)
+    g.commit(caches[1], v, donates=True)
+    g.output("k", k)
+    g.output("old", caches[0] + 0.0)
+    from graph_plans import model_of
+
+    model = model_of(device, bundle, {"step": g.build()}, {})
+    for n in range(2):
+        values = rng.standard_normal((1, 1, 64)).astype(np.float32)
+        model.step("step", rows=values, at=np.array([n], np.int32))
+        assert not model.read("step", "old").any()
+        assert not model.state("k").any()
+        np.testing.assert_array_equal(model.read("step", "k")[0, 0, n], values[0, 0])
+        assert np.count_nonzero(model.state("v")) == 64 * (n + 1)
