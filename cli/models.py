@@ -157,7 +157,10 @@ def _device(
             if not wanted and spec == "vulkan" and kind not in HARDWARE:
                 raise ModelError("vulkan", "a driver of hardware", kind)
             return device, *plans.find(bundle, name, device.capabilities)
-        except (ModelError, PlanError) as error:
+        except PlanError:
+            device.close()
+            raise
+        except ModelError as error:
             device.close()
             missing = error
     assert missing is not None, "the cpu is always there"

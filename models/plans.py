@@ -87,7 +87,7 @@ def find(bundle: Path, name: str, capabilities: Capabilities) -> tuple[Plan, Des
     there is none, PlanError where it cannot be read."""
     there = files(bundle, name)
     for target in capabilities.targets:
-        path = there.get(target)
+        path = there.get(target.replace(":", "."))
         if path is None:
             continue
         beside = path.with_name(path.name.removesuffix(SUFFIX) + BESIDE)

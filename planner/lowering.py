@@ -59,8 +59,10 @@ class Lowering:
             node = frame.deferred[tensor.id]
             self.claim(node)
             before = self._updating, self._what  # of the node that asks
-            self._bind(node)
-            self._updating, self._what = before
+            try:
+                self._bind(node)
+            finally:
+                self._updating, self._what = before
         return frame.views[tensor.id]
 
     def deferred(self, tensor: Tensor, op: str) -> Node | None:
@@ -127,12 +129,13 @@ class Lowering:
     def owned(self, view: View, node: Node | None = None) -> bool:
         """Whether what a node reads there may be overwritten by the node: the one that is planned,
         or one that it plans with itself."""
-        storage = self.pool.storages[view.storage]
-        if storage.role is Role.STATE and node is not None and len(self._frames) == 1:
-            return self._updates_state(node)
-        if storage.role is Role.STATE:
-            return self._updating
-        return storage.role is Role.SCRATCH and not any(
+        role = self.pool.storages[view.storage].role
+        if role is Role.STATE:
+            outer = len(self._frames) == 1
+            may = self._updates_state(node) if node is not None and outer else self._updating
+        else:
+            may = role is Role.SCRATCH
+        return may and not any(
             frame.last.get(id_, -1) > frame.index and other.storage == view.storage
             for frame in self._frames
             for id_, other in frame.views.items()

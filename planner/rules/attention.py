@@ -55,8 +55,9 @@ def _kv_append(c: Lowering, node: Node) -> tuple[View, ...]:
         raise Missing("a kernel for keys and values of different types")
     table_, sequences, positions = (cast(c, c.view(t), DTYPES["i32"]) for t in node.operands[2:])
     c.claim(other)
+    given = [x.storage for x in (k_cache, v_cache, k, v)]
     caches = [
-        x if c.owned(x, n) else copied(c, x, c.make(x.type))
+        x if c.owned(x, n) and given.count(x.storage) == 1 else copied(c, x, c.make(x.type))
         for x, n in ((k_cache, other), (v_cache, node))
     ]
     name = str(k.dtype) if k.dtype == k_cache.dtype else f"{k.dtype}_{k_cache.dtype}"
@@ -71,6 +72,8 @@ def _decode(c: Lowering, node: Node) -> tuple[View, ...]:
     q, k_cache, v_cache, table_, lengths = map(c.view, node.operands)
     scale, window, cap = _numbers(node, "scale", "window", "cap")
     _, groups, page, head = k_cache.shape
+    if k_cache.dtype.bytes > 1 and k_cache.dtype != q.dtype:
+        raise Missing(f"attention of {q.dtype} over a cache of {k_cache.dtype}")
     name = _attention_name(q, k_cache, page, head)
     y = c.make(q.type)
     empty = c.pool.array(np.empty(0), "f32")

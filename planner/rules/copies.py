@@ -9,6 +9,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from ...ir.graph.core import Node
 from ...ir.graph.types import TensorType
+from ...ir.interp.values import encode
+from ...ir.ops.meaning import convert
 from ...kernels.movement import strided
 from ..lowering import Lowering
 from ..refusal import Missing
@@ -136,7 +138,8 @@ def aligned(c: Lowering, x: View) -> View:
 
 def full(c: Lowering, type_: TensorType, value: float) -> View:
     """One value everywhere."""
-    one = c.pool.array(np.asarray([value], type_.dtype.storage), str(type_.dtype))
+    held = convert(np.array([value], np.float64), out=type_.dtype)
+    one = c.pool.array(np.asarray(encode(held, type_.dtype)), str(type_.dtype))
     return expanded(c, one.reshaped(*(1,) * type_.rank), type_.shape)
 
 

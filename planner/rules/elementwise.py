@@ -161,18 +161,21 @@ def _binary(c: Lowering, node: Node) -> tuple[View, ...]:
 
 
 def _quotient(c: Lowering, node: Node) -> tuple[View, ...]:
-    """Of integers, as a float's is its floor."""
+    """The floor of integers' quotients, and what is divided by 0 as it is: one less than what is
+    cut towards zero, where that leaves another rest than the floor does."""
     a, b = map(c.view, node.operands)
-    if a.dtype.is_float:
-        wide = DTYPES[WIDER.get(str(a.dtype), str(a.dtype))]
-        quotient = binary(c, "div", cast(c, a, wide), cast(c, b, wide))
-        return (cast(c, unary(c, "floor", quotient), a.dtype),)
-    # One less than what is cut towards zero, where that leaves another rest than the floor does.
     cut = binary(c, "div", a, b)
-    floor_of_cut = compare(
-        c, "eq", binary(c, "sub", a, binary(c, "mul", cut, b)), binary(c, "mod", a, b)
-    )
-    return (choose(c, floor_of_cut, cut, binary(c, "sub", cut, _constant(c, cut, 1))),)
+    rest = binary(c, "sub", a, binary(c, "mul", cut, b))
+    floored = compare(c, "eq", rest, binary(c, "mod", a, b))
+    found = choose(c, floored, cut, binary(c, "sub", cut, _constant(c, cut, 1)))
+    return (choose(c, compare(c, "eq", b, _constant(c, b, 0)), a, found),)
+
+
+def _shift(c: Lowering, node: Node) -> tuple[View, ...]:
+    """By a count modulo the width."""
+    a, b = map(c.view, node.operands)
+    count = binary(c, "and", b, _constant(c, b, a.dtype.bits - 1))
+    return (binary(c, node.op, a, count),)
 
 
 def _compare(c: Lowering, node: Node) -> tuple[View, ...]:
@@ -242,6 +245,8 @@ RULES = {
     **_PLAIN,
     "mul": (_gate, _binary),
     "floordiv": (_quotient,),
+    "shl": (_shift,),
+    "shr": (_shift,),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), (_compare,)),
     "select": (_select,),
     "not": (_not,),

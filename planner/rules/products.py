@@ -48,7 +48,7 @@ def _rows(x: View) -> View:
 def _linear(c: Lowering, node: Node) -> tuple[View, ...]:
     """One row by `gemv`; several by `matmul`, of a weight that the load has transposed."""
     x, weight = _rows(c.view(node.operands[0])), c.view(node.operands[1])
-    wide = cast(c, weight, x.dtype) if weight.dtype != x.dtype else weight
+    (wide,) = c.once(("cast", str(x.dtype)), (weight,), lambda: (cast(c, weight, x.dtype),))
     type_ = TensorType(x.dtype, (x.shape[0], weight.shape[0]))
     if x.shape[0] == 1:
         y = _one_row(c, wide, x, type_)

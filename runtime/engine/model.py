@@ -60,9 +60,9 @@ class Model:
         Poisoned. Raises NeedsReset, and StateError before the entry's first step."""
         storages, found = self._live(), self._entry(entry)
         port = self._port({port.name: port for port in found.outputs}, name, entry)
+        self._done()
         if entry not in self._stepped:
             raise StateError(f"entry {entry} was not stepped", where=self._where)
-        self._done()
         result = self.engine.device.download(storages.view(port.span))
         return result.reshape(port.shape)
 
@@ -81,6 +81,7 @@ class Model:
         with suppress(KernelFault):  # of steps that this makes undone
             self.engine.wait()
         self._live().clear_states()
+        self._stepped.clear()
         self._spoiled = False
 
     def prepare(self, entry: str) -> None:
@@ -110,8 +111,9 @@ class Model:
             recording.close()
 
     def spoil(self) -> None:
-        """A step has failed."""
+        """A step has failed: what it and those before it left is not to be read."""
         self._spoiled = True
+        self._stepped.clear()
 
     def _done(self) -> None:
         """Wait for all steps; raises what this one's left, also when it has been told before."""

@@ -58,7 +58,7 @@ def declare(env: Any, root: Path, choice: Choice, bundle: Any) -> list[Any]:
                 "checkpoint": _checkpoint(root, name),
             }
             value = env.Value(json.dumps(request, sort_keys=True, separators=(",", ":")))
-            stem = f"{choice.out}/plans/{name}/{target.folder.partition('.')[0]}"
+            stem = f"{choice.out}/plans/{name}/{target.folder}"
             paths = [f"{stem}.plan.json", f"{stem}.model.json"]
             made += env.Plan(paths, [bundle, f"{FOLDER}/{name}.yaml", value])
     return made

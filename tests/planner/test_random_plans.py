@@ -205,3 +205,69 @@ def test_a_cache_that_is_not_given_away_stays_as_it_was(
         assert not model.state("k").any()
         np.testing.assert_array_equal(model.read("step", "k")[0, 0, n], values[0, 0])
         assert np.count_nonzero(model.state("v")) == 64 * (n + 1)
+
+
+def test_a_state_that_is_given_away_is_read_before_it_is_overwritten(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    """Through a view of it, and through a gate that waits for its product."""
+    from graph_plans import model_of
+    from gristmill.ir.graph import GraphBuilder
+    from gristmill.ir.graph.composites.activations import silu
+    from gristmill.ir.graph.functions import scatter
+
+    g = GraphBuilder("given away")
+    state, rows = g.state("s", "f32", (4, 64)), g.input("rows", "f32", (2, 64))
+    part, gate = state[0:2], silu(state)
+    new = scatter(state, g.literal([0, 1], "i32"), rows)
+    g.output("part", part + 1.0)
+    g.output("gated", gate * state.cast("f32"))
+    g.commit(state, new, donates=True)
+    model = model_of(device, bundle, {"step": g.build()}, {})
+    values = np.full((2, 64), 3, np.float32)
+    model.step("step", rows=values)
+    np.testing.assert_array_equal(model.read("step", "part"), np.ones((2, 64)))
+    assert not model.read("step", "gated").any()
+
+
+def test_two_appends_to_one_scratch_cache_are_two_caches(
+    device: runtime.Device, bundle: runtime.Bundle, rng: np.random.Generator
+) -> None:
+    from gristmill.ir.graph import GraphBuilder
+    from gristmill.ir.graph.composites.cache import kv_append
+
+    g = GraphBuilder("two")
+    cache = g.input("x", "f32", (1, 1, 16, 64)) * 2.0
+    a, b = (g.input(name, "f32", (1, 1, 64)) for name in "ab")
+    where = g.literal([[0]], "i32"), g.literal([0], "i32"), g.literal([3], "i32")
+    g.output("k", kv_append(cache, a, *where))
+    g.output("v", kv_append(cache, b, *where))
+    given = {
+        name: rng.standard_normal(shape).astype(np.float32)
+        for name, shape in (("x", (1, 1, 16, 64)), ("a", (1, 1, 64)), ("b", (1, 1, 64)))
+    }
+    graph = g.build()
+    got = run(device, bundle, graph, given)
+    for name, want in oracle(graph, given).items():
+        np.testing.assert_array_equal(got[name], want, err_msg=name)
+
+
+def test_quotients_by_zero_and_counts_of_shifts_are_the_graph_s(
+    device: runtime.Device, bundle: runtime.Bundle
+) -> None:
+    from gristmill.ir.graph import GraphBuilder
+    from gristmill.ir.graph.functions import isinf
+
+    a = np.array([5, -5, 0, 1, -8, 77], np.int32)
+    b = np.array([0, 0, 0, 33, 31, -1], np.int32)
+    g = GraphBuilder("integers")
+    x, y = g.input("a", "i32", (6,)), g.input("b", "i32", (6,))
+    g.output("quotient", x // y)
+    g.output("left", x << y)
+    g.output("right", x >> y)
+    g.output("infinite", isinf(g.input("c", "bf16", (2,))))
+    graph = g.build()
+    given = {"a": a, "b": b, "c": np.array([0x7F80, 0x3F80], np.uint16)}
+    got = run(device, bundle, graph, given)
+    for name, want in oracle(graph, given).items():
+        np.testing.assert_array_equal(got[name], want, err_msg=name)
