@@ -218,14 +218,15 @@ def test_a_state_that_is_given_away_is_read_before_it_is_overwritten(
 
     g = GraphBuilder("given away")
     state, rows = g.state("s", "f32", (4, 64)), g.input("rows", "f32", (2, 64))
+    up = g.input("up", "f32", (4, 64))
     part, gate = state[0:2], silu(state)
     new = scatter(state, g.literal([0, 1], "i32"), rows)
     g.output("part", part + 1.0)
-    g.output("gated", gate * state.cast("f32"))
+    g.output("gated", gate * up)
     g.commit(state, new, donates=True)
     model = model_of(device, bundle, {"step": g.build()}, {})
     values = np.full((2, 64), 3, np.float32)
-    model.step("step", rows=values)
+    model.step("step", rows=values, up=np.ones((4, 64), np.float32))
     np.testing.assert_array_equal(model.read("step", "part"), np.ones((2, 64)))
     assert not model.read("step", "gated").any()
 
