@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,7 +52,7 @@ class Generator:
         self.length += len(tokens)
         return int(self.model.read(entry, "token")[0])
 
-    def answer(self, first: int, stop: Sequence[int], most: int) -> Iterator[int]:
+    def answer(self, first: int, stop: Collection[int], most: int) -> Iterator[int]:
         """Tokens from `first` on, up to one of `stop`, which is not given, `most` of them, or the
         end of the context. The next token is chosen on the device, so that its step is on its way
         while the caller has the one before."""
