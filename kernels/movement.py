@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..ir.lang import (
     DType,
@@ -220,6 +221,14 @@ def strided(source: np.ndarray, target: np.ndarray, x: np.ndarray, y: np.ndarray
     rows = [(1, 0, 0)] * (RANK - len(axes)) + axes
     values = itertools.chain(*zip(*rows, strict=True))
     return dict(zip(names, values, strict=True)) | starts
+
+
+def halves(view: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A view of 64-bit elements, and the array that it is one of, as pairs of 32-bit words along a
+    last axis of two: the widest that `copy_strided` moves."""
+    flat = base.reshape(-1).view(np.uint32)
+    start = view.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return as_strided(flat[start // 4 :], (*view.shape, 2), (*view.strides, 4)), flat
 
 
 def _byte_bounds(array: np.ndarray) -> tuple[int, int]:

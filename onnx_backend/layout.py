@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
-from ..kernels.movement import strided
+from ..kernels.movement import halves, strided
 from .machine import Machine
 from .refusal import Missing
 from .tensor import WORDS, Tensor
@@ -21,14 +20,6 @@ View = Callable[[np.ndarray], np.ndarray]
 def frame(tensor: Tensor) -> np.ndarray:
     """An array of the tensor's shape and width, whose views say where elements lie."""
     return np.empty(tensor.shape, f"V{tensor.itemsize}")
-
-
-def _halves(view: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Views of 64-bit elements, as of pairs of 32-bit ones along a last axis of two."""
-    flat = base.reshape(-1).view(np.uint32)
-    start = view.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    shape, strides = (*view.shape, 2), (*view.strides, 4)
-    return as_strided(flat[start // 4 :], shape, strides), flat
 
 
 def copy(
@@ -45,8 +36,8 @@ def copy(
         return
     width = x.itemsize
     if width == 8:
-        source, x_frame = _halves(source, x_frame)
-        target, y_frame = _halves(target, y_frame)
+        source, x_frame = halves(source, x_frame)
+        target, y_frame = halves(target, y_frame)
         width = 4
     try:
         places = strided(source, target, x_frame, y_frame)

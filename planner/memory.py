@@ -22,7 +22,6 @@ class Slot:
     """Memory that several scratch storages take in turn. taken: by whom, as first and last launch
     of an entry."""
 
-    bytes: int
     taken: list[tuple[int, int, int]] = field(default_factory=list)
 
     def free(self, entry: int, first: int, last: int) -> bool:
@@ -49,10 +48,10 @@ def assign(storages: Sequence[Storage], entries: Sequence[Sequence[Launch]]) -> 
     ]
     slots: list[Slot] = []
     chosen: dict[int, int] = {}
-    for size, entry, first, last, n in sorted(lives, key=lambda life: (-life[0], life[1:])):
+    for _, entry, first, last, n in sorted(lives, key=lambda life: (-life[0], life[1:])):
         number = next((k for k, s in enumerate(slots) if s.free(entry, first, last)), len(slots))
         if number == len(slots):
-            slots.append(Slot(-(-size // GRANULE) * GRANULE))
+            slots.append(Slot())
         slots[number].taken.append((entry, first, last))
         chosen[n] = number
     return chosen

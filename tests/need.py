@@ -132,10 +132,11 @@ class Need:
         return Need(environment.get("GRISTMILL_REQUIRE", ""))
 
     def __call__(self, name: str, why: str | None = None) -> None:
-        """Go on where `name` is here. `why`: the caller already knows that it is missing."""
+        """Go on where `name` is here. `why`: the caller already knows that it is missing. A module
+        whose imports need it asks before them, outside of any test."""
         reason = why or self.find(name)
         if reason is None:
             return
         if name in self.required or "all" in self.required:
             pytest.fail(f"{name} is required (GRISTMILL_REQUIRE) and missing: {reason}")
-        pytest.skip(f"{name}: {reason}")
+        pytest.skip(f"{name}: {reason}", allow_module_level=True)

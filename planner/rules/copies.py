@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ...ir.graph.core import Node
 from ...ir.graph.types import TensorType
 from ...ir.interp.values import encode
 from ...ir.ops.meaning import convert
-from ...kernels.movement import strided
+from ...kernels.movement import halves, strided
 from ..lowering import Lowering
 from ..refusal import Missing
 from ..view import WORDS, View
@@ -44,8 +43,8 @@ def move(
         if of_x is not None and of_y is not None:
             (x, source, x_frame), (y, target, y_frame), width = of_x, of_y, 4
     if width == 8:
-        source, x_frame = _halves(source, x_frame)
-        target, y_frame = _halves(target, y_frame)
+        source, x_frame = halves(source, x_frame)
+        target, y_frame = halves(target, y_frame)
         x, y = (v.reshaped(v.type.size).seen_as("u32") for v in (x, y))
         width = 4
     try:
@@ -66,13 +65,6 @@ def _words(x: View, shown: np.ndarray, base: np.ndarray) -> tuple[View, Array, A
         return None
     words = base.reshape(-1).view(np.uint32)
     return x.reshaped(x.type.size).seen_as("u32"), words[start // 4 : (start + size) // 4], words
-
-
-def _halves(view: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Views of 64-bit elements, as of pairs of 32-bit ones along a last axis of two."""
-    flat = base.reshape(-1).view(np.uint32)
-    start = view.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    return as_strided(flat[start // 4 :], (*view.shape, 2), (*view.strides, 4)), flat
 
 
 def copied(c: Lowering, x: View, y: View) -> View:

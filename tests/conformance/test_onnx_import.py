@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx")
+from need import Need
+
+Need.from_environment(os.environ)("onnx")
 
 from onnx.backend.test.case.test_case import TestCase
 

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx")
+from need import Need
+
+Need.from_environment(os.environ)("onnx")
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper, parser

@@ -3,13 +3,16 @@ models with open shapes come to."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx")
+from need import Need
+
+Need.from_environment(os.environ)("onnx")
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper, parser
