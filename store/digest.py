@@ -26,7 +26,7 @@ _CORE = (
 _LOWERED = (*_CORE, "ir/passes/**/*.py", "ir/maths/**/*.py")
 _SIMT = (*_LOWERED, "backends/llvm/**/*.py", "backends/simt/**/*.py")
 _FACTS = ("backends/usage.py", "backends/ordering.py")
-_HIDDEN = (*_FACTS, "backends/zeros.py", "backends/divisors.py")
+_HIDDEN = (*_FACTS, "backends/zeros.py", "backends/divisors.py", "backends/folds.py")
 _PTX = (*_SIMT, "backends/ptx/**/*.py")
 
 STAGES: dict[str, tuple[str, ...]] = {

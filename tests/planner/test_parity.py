@@ -115,7 +115,7 @@ def _transposed_alike(patch: pytest.MonkeyPatch) -> None:
         (_commits_in_turn, "states exchanged", "out of its bound"),
         (_no_reset, "state in place", "other bits"),
         (_stale_inputs, "kv_append", "out of its bound"),
-        (_everything_once, "decoder block", "row number outside the table"),
+        (_everything_once, "decoder block", "outside the table"),
         (_transposed_alike, "movement", "out of its bound"),
     ],
 )
