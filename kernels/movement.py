@@ -14,7 +14,6 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ..ir.lang import (
     DType,
@@ -228,7 +227,9 @@ def halves(view: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     last axis of two: the widest that `copy_strided` moves."""
     flat = base.reshape(-1).view(np.uint32)
     start = view.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    return as_strided(flat[start // 4 :], (*view.shape, 2), (*view.strides, 4)), flat
+    return np.lib.stride_tricks.as_strided(
+        flat[start // 4 :], (*view.shape, 2), (*view.strides, 4)
+    ), flat
 
 
 def _byte_bounds(array: np.ndarray) -> tuple[int, int]:
